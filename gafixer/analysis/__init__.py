@@ -1,0 +1,1 @@
+"""Facts about training code, read with `ast`: from source to `Site`."""

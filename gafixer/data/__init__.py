@@ -1,0 +1,1 @@
+"""What gafixer knows of libraries, as data."""
