@@ -1,0 +1,52 @@
+"""Which rules a scan runs: codes, names and prefixes of codes, for and against."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["UnknownRuleError", "codes_of", "narrow", "nearest"]
+
+
+class UnknownRuleError(ValueError):
+    """A selector that no rule answers to. The text is one line with the nearest right word."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or nothing when no word is near."""
+    known = {known.casefold(): known for known in words}
+    close = difflib.get_close_matches(word.casefold(), known, n=1, cutoff=0.6)
+    return f"; did you mean '{known[close[0]]}'?" if close else ""
+
+
+def codes_of(selector: str, catalogue: Mapping[str, str]) -> frozenset[str]:
+    """The codes that a code, a name, a prefix of codes or ALL stands for; `catalogue` maps code to name.
+
+    Raises:
+        UnknownRuleError: no rule is meant.
+    """
+    if selector == "ALL":
+        return frozenset(catalogue)
+    codes = frozenset(code for code, name in catalogue.items() if code.startswith(selector) or name == selector)
+    if not selector or not codes:
+        raise UnknownRuleError(
+            f"unknown rule '{selector}'{nearest(selector, ['ALL', *catalogue, *catalogue.values()])}"
+        )
+    return codes
+
+
+def narrow(base: frozenset[str], on: Sequence[str], off: Sequence[str], catalogue: Mapping[str, str]) -> frozenset[str]:
+    """`base` with what `on` adds and `off` takes away. The narrower selector wins, of two equal ones the one in `off`.
+
+    Raises:
+        UnknownRuleError: a selector means no rule.
+    """
+    selected = base
+    # Narrow means few rules: ALL, GA, GA1 and GA101 in one list each say more than the one before.
+    steps = [(codes_of(word, catalogue), False) for word in off] + [(codes_of(word, catalogue), True) for word in on]
+    for codes, wanted in sorted(steps, key=lambda step: (-len(step[0]), not step[1])):
+        selected = selected | codes if wanted else selected - codes
+    return selected
