@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gafixer import files, rulebook, settings, terminal
+from gafixer import files, jobs, rulebook, settings, terminal
 from gafixer.files import Glob
 from gafixer.findings import Severity
 from gafixer.report import Format, render, render_statistics
 from gafixer.report.names import Names
 from gafixer.report.text import printable
-from gafixer.scan import Failure, Scanner
-from gafixer.scan import scan as scan_files
+from gafixer.scan import Failure, Outcome, Scanner
 from gafixer.selection import nearest
 from gafixer.settings import Layer, SettingsError
 
@@ -62,6 +61,12 @@ class _Result:
     texts: dict[str, str]
     files: int = 0
 
+    def add(self, outcome: Outcome) -> None:
+        """Take in what one file came to."""
+        self.findings.extend(outcome.findings)
+        if outcome.failure is not None:
+            self.failures.append(outcome.failure)
+
 
 def scan(options: Options) -> int:
     """Scan, print, and say how it went: 0 nothing found, 1 findings, 2 something could not be done."""
@@ -76,7 +81,7 @@ def scan(options: Options) -> int:
         return _trace(options.trace, chosen)
     result = _run(options, chosen)
     for failure in result.failures:
-        terminal.say(f"{failure.path}: {failure.reason}")
+        terminal.say(failure.line)
         if failure.trace and (options.verbose or os.environ.get("GAFIXER_DEBUG")):
             sys.stderr.write(failure.trace)
     shown = [finding for finding in result.findings if finding.severity.rank >= chosen.min_severity.rank]
@@ -114,7 +119,7 @@ def _reject(options: Options) -> None:
     if options.stdin_filename is not None and options.paths != ("-",):
         raise SettingsError("--stdin-filename needs - as the path")
     for path in options.paths:
-        if path != "-" and not os.path.lexists(path):
+        if path != "-" and not Path(path).exists():
             raise SettingsError(f"{path}: no such file or folder{_neighbour(path)}")
 
 
@@ -134,9 +139,8 @@ def _run(options: Options, chosen: Settings) -> _Result:
         source = sys.stdin.buffer.read()
         outcome = Scanner(chosen).source(source, name)
         result.files = 1
-        result.findings.extend(outcome.findings)
         result.texts[name] = files.text(source)
-        result.failures.extend([outcome.failure] if outcome.failure else [])
+        result.add(outcome)
         return result
 
     def unlisted(folder: str, error: OSError) -> None:
@@ -147,9 +151,8 @@ def _run(options: Options, chosen: Settings) -> _Result:
     if not found:
         terminal.say("no Python files under the given paths")
     with terminal.Progress(len(found)) as progress:
-        for outcome in scan_files(found, frozenset(options.paths), chosen, options.jobs, progress.tick):
-            result.findings.extend(outcome.findings)
-            result.failures.extend([outcome.failure] if outcome.failure else [])
+        for outcome in jobs.scan(found, chosen, options.jobs, progress.tick):
+            result.add(outcome)
     return result
 
 

@@ -10,10 +10,10 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gafixer import gitignore
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from pathspec import GitIgnoreSpec
 
 __all__ = ["DEFAULT_EXCLUDE", "Glob", "NotAFileError", "find", "read", "reason", "text"]
 
@@ -98,90 +98,6 @@ class _Excluded:
         return bool(self._paths and self._paths.match(os.path.abspath(os.path.join(folder, name))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Ignored:
-    """The .gitignore files that hold for one folder, outermost first, each with the folder's path below it."""
-
-    specs: tuple[tuple[GitIgnoreSpec, str], ...] = ()
-
-    def __call__(self, name: str) -> bool:
-        """Whether git ignores this entry; the name of a folder ends with a slash."""
-        for spec, prefix in reversed(self.specs):
-            verdict = spec.check_file(prefix + name).include
-            if verdict is not None:
-                return verdict
-        return False
-
-    def below(self, name: str) -> _Ignored:
-        return _Ignored(tuple((spec, f"{prefix}{name}/") for spec, prefix in self.specs)) if self.specs else self
-
-    def with_files_of(self, folder: str, names: Iterable[str]) -> _Ignored:
-        """What holds once this folder's own ignore files are read. A repository begins afresh."""
-        ignored = self
-        if ".git" in names:
-            ignored = _NOTHING._with(os.path.join(folder, ".git", "info", "exclude"))
-        if ".gitignore" in names:
-            ignored = ignored._with(os.path.join(folder, ".gitignore"))
-        return ignored
-
-    def _with(self, path: str) -> _Ignored:
-        spec = _spec(path)
-        return self if spec is None else _Ignored((*self.specs, (spec, "")))
-
-
-_NOTHING = _Ignored()
-
-
-def _spec(path: str) -> GitIgnoreSpec | None:
-    """The patterns of an ignore file; None without any. Lines that make no pattern are skipped."""
-    try:
-        text = read(path).decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
-    lines = [line for line in re.split(r"\r?\n", text) if line.strip() and not line.startswith("#")]
-    if not lines:
-        return None
-    from pathspec import GitIgnoreSpec  # only repositories that ignore something pay for it
-
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        return GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
-
-
-def _is_pattern(line: str) -> bool:
-    from pathspec import GitIgnoreSpec
-
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
-
-
-def _from_parents(folder: str) -> _Ignored:
-    """What the repository around a named folder ignores in it.
-
-    Nothing without a repository, and nothing when the folder itself is ignored: it was named, so it is meant.
-    """
-    parents = []
-    here = os.path.realpath(folder)
-    while not os.path.lexists(os.path.join(here, ".git")):
-        parent, name = os.path.split(here)
-        if parent == here:
-            return _NOTHING
-        parents.append((parent, name))
-        here = parent
-    ignored = _NOTHING
-    for parent, name in reversed(parents):
-        names = [entry for entry in (".git", ".gitignore") if os.path.lexists(os.path.join(parent, entry))]
-        ignored = ignored.with_files_of(parent, names)
-        if ignored(f"{name}/"):
-            return _NOTHING
-        ignored = ignored.below(name)
-    return ignored
-
-
 def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSError], None]) -> Iterator[str]:
     """Files to scan: each path that is no folder, and the Python files below each that is one; each file once.
 
@@ -198,7 +114,7 @@ def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSE
 
 
 def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) -> Iterator[str]:
-    stack = [(os.path.normpath(root), _from_parents(root))]
+    stack = [(os.path.normpath(root), gitignore.around(root, read))]
     while stack:
         folder, ignored = stack.pop()
         try:
@@ -209,14 +125,14 @@ def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) 
         except OSError as error:
             warn(folder, error)
             continue
-        ignored = ignored.with_files_of(folder, {entry.name for entry in entries if entry.name.startswith(".git")})
+        ignored = ignored.read(folder, {entry.name for entry in entries if entry.name.startswith(".git")}, read)
         folders = []
         for entry in entries:
             name = entry.name
             if _is_folder(entry):
-                if not excluded(folder, name) and not ignored(f"{name}/"):
+                if not excluded(folder, name) and not ignored.folder(name):
                     folders.append((_join(folder, name), ignored.below(name)))
-            elif name.endswith(".py") and _is_file(entry) and not excluded(folder, name) and not ignored(name):
+            elif name.endswith(".py") and _is_file(entry) and not excluded(folder, name) and not ignored.python(name):
                 yield _join(folder, name)
         stack.extend(reversed(folders))
 

@@ -82,19 +82,21 @@ class Progress:
 
     def __init__(self, total: int) -> None:
         self._total = total
+        self._done = 0
         self._bar: RichProgress | None = None
         self._from = time.perf_counter() + _PATIENCE if sys.stderr.isatty() else None
 
     def __enter__(self) -> Progress:
         return self
 
-    def tick(self, done: int) -> None:
-        """`done` files of all are scanned."""
+    def tick(self, files: int) -> None:
+        """So many more files are scanned."""
+        self._done += files
         if self._from is None or time.perf_counter() < self._from:
             return
         if self._bar is None:
             self._bar = _bar(self._total)
-        self._bar.update(self._bar.task_ids[0], completed=done)
+        self._bar.update(self._bar.task_ids[0], completed=self._done)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._bar is not None:
