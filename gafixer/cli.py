@@ -142,10 +142,6 @@ def main() -> NoReturn:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:
-        # Who read our output has gone; nothing can be told any more, and Python's own flush at exit must not try.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141  # what a shell says of a program that SIGPIPE ended
     except Exception as error:  # the last resort: a fault of our own is one line, too
         code = _internal(error)
     sys.exit(code)

@@ -7,6 +7,7 @@ import fnmatch
 import os
 import re
 import stat
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,8 +90,10 @@ class _Excluded:
             else:
                 plain.add(glob.pattern.rstrip("/"))
         self._plain = frozenset(plain)
-        self._names = re.compile("|".join(names)) if names else None
-        self._paths = re.compile("|".join(paths)) if paths else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of `[[` in a pattern: it means today's meaning
+            self._names = re.compile("|".join(names)) if names else None
+            self._paths = re.compile("|".join(paths)) if paths else None
 
     def __call__(self, folder: str, name: str) -> bool:
         if name in self._plain or (self._names and self._names.match(name)):

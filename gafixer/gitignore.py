@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -101,13 +102,14 @@ def _patterns(text: str) -> _Patterns | None:
         return None
     from pathspec import GitIgnoreSpec  # only repositories that ignore something pay for it
 
-    def compiled(some: list[str]) -> GitIgnoreSpec:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of `[[` in a pattern: it means today's meaning
         try:
-            return GitIgnoreSpec.from_lines(some)
+            GitIgnoreSpec.from_lines(lines)
         except ValueError:
-            return GitIgnoreSpec.from_lines(line for line in some if _makes_pattern(line))
-
-    return _Patterns(compiled(lines), compiled([line for line in lines if _can_mean_python(line)]))
+            lines = [line for line in lines if _makes_pattern(line)]
+        python = [line for line in lines if _can_mean_python(line)]
+        return _Patterns(GitIgnoreSpec.from_lines(lines), GitIgnoreSpec.from_lines(python))
 
 
 def _makes_pattern(line: str) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gafixer.scan import NOTHING, Failure, Outcome, Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future, ProcessPoolExecutor
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
 
     from gafixer.settings import Settings
 
@@ -59,78 +62,134 @@ def _pays(done: int, files: int, seconds: float, most: int) -> bool:
 def _shared(
     paths: Sequence[str], settings: Settings, most: int, scanner: Scanner, tick: Callable[[int], None]
 ) -> Iterator[Outcome]:
-    """Other processes take chunks from the front, this one from the back, until they meet.
-
-    `tick` is told of them chunk by chunk.
-    """
+    """Other processes take chunks from the front, this one from the back, until they meet."""
     size = max(1, min(_CHUNK, len(paths) // (most * 4)))
-    chunks = [paths[start : start + size] for start in range(0, len(paths), size)]
-    pool, futures = _pool(settings, most - 1, chunks)
+    team = _Team(deque(paths[start : start + size] for start in range(0, len(paths), size)), settings, tick)
     try:
-        front = 0
-        for back in reversed(range(len(chunks))):
-            if futures[back].cancel():
-                yield from filter(_says, map(scanner.path, chunks[back]))
-                tick(len(chunks[back]))
-            while front < back and futures[front].done():
-                tick(len(chunks[front]))
-                front += 1
-        yield from _results({at: len(chunk) for at, chunk in zip(futures, chunks, strict=True) if not at.cancelled()})
+        team.hire(most - 1)
+        while team.chunks or team.busy:
+            yield from team.collect(wait=not team.chunks)
+            if team.chunks:
+                chunk = team.chunks.pop()
+                yield from filter(_says, map(scanner.path, chunk))
+                tick(len(chunk))
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        team.dismiss()
 
 
-def _results(sizes: dict[Future[list[Outcome]], int]) -> Iterator[Outcome]:
-    """What the other processes found, and how many files are lost with a process that did not survive."""
-    from concurrent.futures import as_completed
-    from concurrent.futures.process import BrokenProcessPool
+@dataclass(slots=True)
+class _Worker:
+    """Another process, and the chunks that it was given and has not answered yet."""
 
-    lost = 0
-    for future in as_completed(sizes):
+    process: BaseProcess
+    line: Connection
+    given: deque[Sequence[str]] = field(default_factory=deque)
+
+
+class _Team:
+    """The other processes.
+
+    A process that dies takes no file with it silently: what it was given goes out again file by file, so that the
+    one which ends processes is named. Executors of the standard library lose track when a process dies, or hang.
+    """
+
+    def __init__(self, chunks: deque[Sequence[str]], settings: Settings, tick: Callable[[int], None]) -> None:
+        self.chunks = chunks
+        self._suspects: deque[Sequence[str]] = deque()
+        self._settings = settings
+        self._tick = tick
+        self._workers: list[_Worker] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is outstanding."""
+        return bool(self._suspects) or any(worker.given for worker in self._workers)
+
+    def hire(self, number: int) -> None:
+        """Start processes and give them work.
+
+        They are spawned, not forked: a fork copies locks that other threads hold, and is not to be had everywhere.
+        """
+        import signal
+        from multiprocessing import get_context
+
+        context = get_context("spawn")
+        # Until a new process can end quietly on Ctrl-C it shall ignore it; it starts with what is set here.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            yield from future.result()
-        except BrokenProcessPool:
-            lost += sizes[future]
-    if lost:
-        yield Outcome(failure=Failure("", f"{lost} files not scanned: a process was ended; --jobs 1 needs no other"))
+            for _ in range(number):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, self._settings), daemon=True)
+                process.start()
+                theirs.close()
+                self._workers.append(_Worker(process, ours))
+        finally:
+            signal.signal(signal.SIGINT, before)
+        for worker in self._workers:
+            self._give(worker)
+
+    def _give(self, worker: _Worker) -> None:
+        """Two chunks at a time, so that a process never waits for us; a suspect file alone."""
+        while len(worker.given) < 2 and (queue := self._suspects or self.chunks):
+            if worker.given and queue is self._suspects:
+                return
+            chunk = queue.popleft()
+            worker.given.append(chunk)
+            try:
+                worker.line.send(chunk)
+            except OSError:  # it is dead; collecting its answer tells
+                return
+
+    def collect(self, *, wait: bool) -> Iterator[Outcome]:
+        """The answers that are there; with `wait`, at least one."""
+        from multiprocessing.connection import wait as ready
+
+        lines = ready([worker.line for worker in self._workers if worker.given], None if wait else 0)
+        for worker in [worker for worker in self._workers if worker.line in lines]:
+            try:
+                outcomes: list[Outcome] = worker.line.recv()
+            except (EOFError, OSError):
+                yield from self._bury(worker)
+                continue
+            yield from outcomes
+            self._tick(len(worker.given.popleft()))
+            self._give(worker)
+
+    def _bury(self, worker: _Worker) -> Iterator[Outcome]:
+        self._workers.remove(worker)
+        worker.line.close()
+        worker.process.join()
+        first = worker.given.popleft()
+        if len(first) == 1:
+            self._tick(1)
+            yield Outcome(failure=Failure(first[0], "the process that scanned it was ended"))
+        else:
+            self._suspects.extend([path] for path in first)
+        self.chunks.extendleft(reversed(worker.given))
+        self.hire(1)
+
+    def dismiss(self) -> None:
+        """End the processes, whatever they do."""
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+            worker.line.close()
 
 
 def _says(outcome: Outcome) -> bool:
     return outcome is not NOTHING
 
 
-def _pool(
-    settings: Settings, workers: int, chunks: Sequence[Sequence[str]]
-) -> tuple[ProcessPoolExecutor, list[Future[list[Outcome]]]]:
-    """A pool that has begun with the chunks.
-
-    Processes are spawned, not forked: a fork copies locks that other threads hold, and is not to be had everywhere.
-    """
-    import signal
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    # Until a new process can end quietly on Ctrl-C it shall ignore it; it starts with what is set here.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (settings,))
-        return pool, [pool.submit(_chunk, chunk) for chunk in chunks]
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-_scanner: Scanner | None = None
-
-
-def _begin(settings: Settings) -> None:
-    """In a new process: Ctrl-C ends it at once and without a word."""
+def _work(line: Connection, settings: Settings) -> None:
+    """Another process: chunks in, what they came to out. Ctrl-C ends it at once and without a word."""
     import signal
 
-    global _scanner
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _scanner = Scanner(settings)
-
-
-def _chunk(paths: Sequence[str]) -> list[Outcome]:
-    assert _scanner is not None
-    return [outcome for outcome in map(_scanner.path, paths) if outcome is not NOTHING]
+    scanner = Scanner(settings)
+    while True:
+        try:
+            chunk: Sequence[str] = line.recv()
+        except EOFError:  # the first process has gone
+            return
+        line.send([outcome for outcome in map(scanner.path, chunk) if outcome is not NOTHING])

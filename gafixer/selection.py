@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,10 +17,19 @@ class UnknownRuleError(ValueError):
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing when no word is near."""
-    known = {known.casefold(): known for known in words}
-    close = difflib.get_close_matches(word.casefold(), known, n=1, cutoff=0.6)
-    return f"; did you mean '{known[close[0]]}'?" if close else ""
+    """`; did you mean 'x'?`, or nothing when no word is near: alike, or begun the same way."""
+    wanted = word.casefold()
+    scored = [(*_likeness(wanted, known.casefold()), known) for known in words]
+    likeness, _, best = max(scored, key=lambda score: score[:2], default=(0.0, 0, ""))
+    return f"; did you mean '{best}'?" if likeness > 0.6 else ""
+
+
+def _likeness(word: str, known: str) -> tuple[float, int]:
+    """How alike, and how much of the beginning is: of GA101 and GA110, both one digit off, GA101 is nearer to GA109."""
+    matcher = difflib.SequenceMatcher(None, known, word)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(word, known, strict=False)))
+    begun = known.startswith(word) and len(word) > 2
+    return (0.99 if begun else matcher.ratio(), same)
 
 
 def codes_of(selector: str, catalogue: Mapping[str, str]) -> frozenset[str]:

@@ -143,18 +143,20 @@ class _Source:
     table: str
 
     def wrong(self, key: str, text: str, value: str | None = None) -> SettingsError:
-        row = self._row(key, value)
+        """The mistake in one line: file, line, `text`."""
+        lines = _bytes(self.path).decode("utf-8").split("\n")
+        row = self._row(lines, key, value, self.table) or self._row(lines, key, value, "")
         return SettingsError(f"{_shown(self.path)}{f':{row}' if row else ''}: {text}")
 
-    def _row(self, key: str, value: str | None) -> int | None:
-        """The line of `key` in the table, or below it the first that holds the quoted value."""
-        inside = not self.table
-        found = None
-        for row, line in enumerate(_bytes(self.path).decode("utf-8").split("\n"), 1):
-            if header := re.match(r"\s*\[+\s*([^\]]*?)\s*\]", line) if found is None else None:
-                inside = header[1].replace('"', "").replace(" ", "").startswith(self.table)
-            if inside and found is None and re.search(rf"(^|[\s.{{,\[\"']){re.escape(key)}[\"']?\s*(=|\]|\.)", line):
-                found = row
+    def _row(self, lines: list[str], key: str, value: str | None, table: str) -> int | None:
+        """The line of `key` in the table, or from there on the first that holds the quoted value."""
+        inside, found = not table, None
+        for row, line in enumerate(lines, 1):
+            if found is None:
+                if header := re.match(r"\s*\[+\s*([^\]]*?)\s*\]", line):
+                    inside = not table or header[1].replace('"', "").replace(" ", "").startswith(table)
+                if inside and re.search(rf"(^|[\s.{{,\[\"']){re.escape(key)}[\"']?\s*(=|\]|\.)", line):
+                    found = row
             if found is not None and (value is None or re.search(rf"[\"']{re.escape(value)}[\"']", line)):
                 return row
         return found

@@ -48,8 +48,13 @@ def _undecoded(text: str) -> str:
 
 def _put(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # Who read has gone, as `| head` does. What was found still decides the exit code, and neither we nor Python's
+        # own flush at exit may complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def summary(shown: Sequence[Finding], hidden: int, files: int, seconds: float) -> None:
