@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - as everybody imports it
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
@@ -155,7 +155,11 @@ REFERENCES = {
         max_norm="max_norm",
     ),
     "GA104": Reference(_supervised(F.cross_entropy), _epochs, _EPOCHS, max_norm="max_norm"),
-    "GA105": Reference(_supervised(F.binary_cross_entropy_with_logits), _epochs, (_AS_WRITTEN, _ALONE)),
+    "GA105": Reference(
+        _supervised(F.binary_cross_entropy_with_logits),
+        _epochs,
+        (_AS_WRITTEN, Run({"steps": 3, "batch_size": 4}), _ALONE),
+    ),
     "GA106": Reference(_experts, _epochs, (_AS_WRITTEN, _UNEVEN, _ALONE, Run(blank=1))),
     "GA201": Reference(_supervised(F.smooth_l1_loss), _epochs, _EPOCHS),
     "GA202": Reference(_pixels, _epochs, _TOKENS, ignored=255),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,10 @@ class Trace:
 
     @property
     def worst(self) -> float:
-        """The largest relative error; infinite when the number of steps is wrong."""
-        return max(self.errors) if len(self.errors) == self.expected else float("inf")
+        """The largest relative error; infinite when a gradient is NaN or the number of steps is wrong."""
+        if len(self.errors) != self.expected or not all(map(math.isfinite, self.errors)):
+            return math.inf
+        return max(self.errors)
 
 
 def script_folder(code: str) -> Path:
@@ -123,7 +126,7 @@ def _watch(
     def hook(*_: object) -> None:
         got = _flat(parameter.grad for parameter in parameters)
         if len(trace.errors) >= len(windows):
-            trace.errors.append(float("inf"))
+            trace.errors.append(math.inf)
             return
         value = loss(model, windows[len(trace.errors)])
         want = _flat(torch.autograd.grad(value, parameters))

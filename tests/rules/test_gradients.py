@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
+import dataclasses
+import itertools
 import runpy
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("accelerate")
+accelerate_state = pytest.importorskip("accelerate.state")
 
-from tests.rules.references import REFERENCES, Reference, Run  # noqa: E402 - they import torch
+from tests.rules.references import REFERENCES, Reference, Run, Window  # noqa: E402 - they import torch
 from tests.rules.scripts import Trace, load_script, run_script, script_folder  # noqa: E402 - the same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from torch import Tensor, nn
 
 PARITY = 1e-6  # float64: rounding stays far below
 FAULT = 1e-3  # the smallest relative error that counts as a miss
@@ -43,10 +46,8 @@ def one_thread() -> Iterator[None]:
 
 
 def _forget_accelerator() -> None:
-    from accelerate.state import AcceleratorState, GradientState, PartialState
-
-    for state in (AcceleratorState, GradientState, PartialState):
-        state._reset_state()
+    for name in ("AcceleratorState", "GradientState", "PartialState"):
+        getattr(accelerate_state, name)._reset_state()
 
 
 @pytest.mark.parametrize(("code", "run"), RUNS)
@@ -105,23 +106,23 @@ def _rank(rank: int, ranks: int, folder: str) -> None:
         return [list(microbatch) for microbatch in zip(*everywhere, strict=True)]
 
     reference = _over_ranks(REFERENCES["GA402"])
-    worst = {
-        f"{name}-{run}": run_script(load_script("GA402", name), reference, run, gather=gather).worst
-        for name in ("bad", "good")
-        for run in reference.runs
-    }
-    torch.save(worst, os.path.join(folder, f"{rank}.pt"))  # noqa: PTH118 - one process's file, no path logic
+    worst = {}
+    for name, run in itertools.product(("bad", "good"), reference.runs):
+        # One rank has nothing to score in that microbatch, the others have.
+        here = run if rank == 0 else dataclasses.replace(run, blank=None)
+        worst[f"{name}-{run}"] = run_script(load_script("GA402", name), reference, here, gather=gather).worst
+    torch.save(worst, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 
 def _over_ranks(reference: Reference) -> Reference:
     """The same reference for microbatches that are lists, one entry a rank, and a model that torch has wrapped."""
-    import dataclasses
 
-    return dataclasses.replace(
-        reference,
-        loss=lambda model, window: reference.loss(model.module, [batch for ranks in window for batch in ranks]),
-    )
+    def loss(model: nn.Module, window: Window) -> Tensor:
+        assert isinstance(model.module, torch.nn.Module)
+        return reference.loss(model.module, [batch for ranks in window for batch in ranks])
+
+    return dataclasses.replace(reference, loss=loss)
 
 
 def test_counts_over_ranks(tmp_path: Path) -> None:
