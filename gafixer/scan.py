@@ -73,7 +73,11 @@ class Scanner:
             report = engine.check_source(source, path, self.project, self._settings)
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
-        return Outcome(report.findings) if report.findings else NOTHING
+        if not report.findings:
+            return NOTHING
+        from gafixer.suppress import suppress
+
+        return Outcome(suppress(source, report.findings))
 
 
 def _internal(path: str, error: Exception) -> Failure:

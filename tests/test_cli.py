@@ -78,7 +78,7 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "stdin with files": (["scan", "-", "train.py"], 2, "", "can't be scanned together"),
     "rule by code": (["rule", "GA101"], 0, "mean-over-steps", ""),
     "rule by name": (["rule", "window-leaks"], 0, "GA201", ""),
-    "all rules": (["rule", "--all"], 0, "GA901", ""),
+    "all rules": (["rule", "--all"], 0, "GA900", ""),
     "no such page": (["rule", "GA011"], 2, "", "unknown rule 'GA011'; did you mean 'GA"),
     "rule of nothing": (["rule"], 2, "", "name one rule, or use --all"),
     "rule of everything": (["rule", "GA101", "--all"], 2, "", "name one rule, or use --all"),
