@@ -35,7 +35,7 @@ def scan(paths: Sequence[str], settings: Settings, jobs: int | None, tick: Calla
     most = jobs or _processors()
     started = time.perf_counter()
     for done, path in enumerate(paths):
-        if most > 1 and done % _CHUNK == 0 and (jobs or _pays(done, len(paths), time.perf_counter() - started, most)):
+        if most > 1 and (jobs or _pays(done, len(paths), time.perf_counter() - started, most)):
             yield from _shared(paths[done:], settings, most, scanner, tick)
             return
         outcome = scanner.path(path)
@@ -53,7 +53,7 @@ def _processors() -> int:
 
 def _pays(done: int, files: int, seconds: float, most: int) -> bool:
     """Whether the files that are left are done sooner with the other processes, the wait for them included."""
-    if seconds < _TRIAL:
+    if seconds < _TRIAL or done == 0:
         return False
     left = seconds / done * (files - done)
     return left * (1 - 1 / most) > 2 * _START
