@@ -12,7 +12,7 @@ from gafixer.report.text import Style, columns, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gafixer.findings import Finding, Span
+    from gafixer.findings import Finding, Related, Span
     from gafixer.report.names import Names
 
 __all__ = ["render"]
@@ -60,7 +60,7 @@ def _block(finding: Finding, lines: Sequence[str], names: Names, style: Style) -
     for related in finding.related:
         if related.place.filename != finding.place.filename:
             where = place(related.place, names, style)
-            yield f"{gutter} {equals} {where} {related.role.value}: {printable(related.message)}"
+            yield f"{gutter} {equals} {where} {printable(_label(related))}"
     if finding.help:
         yield f"{gutter} {equals} {style('help', bold=True)}: {printable(finding.help)}"
     if finding.fix is not None:
@@ -73,10 +73,17 @@ def _marks(finding: Finding) -> list[_Mark]:
     labels: dict[Span, list[str]] = {finding.place.span: []}
     for related in finding.related:
         if related.place.filename == finding.place.filename:
-            label = f"{related.role.value}: {related.message}" if related.message else related.role.value
-            labels.setdefault(related.place.span, []).append(label)
+            labels.setdefault(related.place.span, []).append(_label(related))
     marks = [_Mark(span, "; ".join(said), span == finding.place.span) for span, said in labels.items()]
     return sorted(marks, key=lambda mark: mark.span)
+
+
+def _label(related: Related) -> str:
+    """Role and message; once, where the message begins with what the role is called."""
+    role = related.role.value
+    if related.message.startswith(role) or not related.message:
+        return related.message or role
+    return f"{role}: {related.message}"
 
 
 def _frame(marks: Sequence[_Mark], lines: Sequence[str], width: int, colour: str, style: Style) -> Iterator[str]:

@@ -46,7 +46,7 @@ def train() -> Finding:
     divide = place("train.py", 6, 16, 28)
     return finding(
         divide,
-        Related(Role.MEAN, place("train.py", 4, 16, 80), "over the microbatch's tokens"),
+        Related(Role.MEAN, place("train.py", 4, 16, 80), "mean over the microbatch's tokens"),
         Related(Role.DIVIDE, divide, "by 4 steps"),
         Related(Role.BACKWARD, place("train.py", 7, 9, 24), ""),
         Related(Role.LOOP, place("train.py", 2, 5, 29, end_row=9), "a window is 4 microbatches"),

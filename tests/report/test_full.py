@@ -29,7 +29,7 @@ error: the mean of 4 means is not the mean over the window's tokens
   |     ------------------------------------- loop: a window is 4 microbatches (to line 9)
 3 |         logits = model(batch["input_ids"])
 4 |         loss = F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten())
-  |                ---------------------------------------------------------------- mean: over the microbatch's tokens
+  |                ---------------------------------------------------------------- mean over the microbatch's tokens
 5 |
 6 |         loss = loss / steps
   |                ^^^^^^^^^^^^ divide: by 4 steps
