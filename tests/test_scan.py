@@ -73,6 +73,21 @@ def test_internal_error(monkeypatch: pytest.MonkeyPatch, error: Exception) -> No
     assert "fails" in failure.trace
 
 
+def test_relative_imports_beyond_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package scanned from inside: dots lead above the working directory, and at last above the root of all."""
+    from gafixer.analysis.project import FileProject
+
+    package = tmp_path / "package"
+    (package / "inner").mkdir(parents=True)
+    for path in (package / "__init__.py", package / "inner" / "__init__.py", package / "losses.py"):
+        path.write_text("def loss(x):\n    return x.mean()\n")
+    monkeypatch.chdir(package / "inner")
+    project = FileProject()
+    assert project.module("..losses", "train.py") is not None
+    assert project.module("..", "train.py") is not None
+    assert project.module("." * 50, "train.py") is None
+
+
 def test_every_file_is_ticked_once(tmp_path: Path) -> None:
     """Whoever scans it; so the progress bar ends full."""
     paths = []

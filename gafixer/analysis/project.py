@@ -54,7 +54,7 @@ class FileProject:
         """See `Project`. Looks beside the importer, in its package, and in the project's root and `src`."""
         level = len(name) - len(name.lstrip("."))
         parts = [part for part in name[level:].split(".") if part]
-        folder = Path(importer).parent
+        folder = Path(importer).absolute().parent
         if level:
             for _ in range(level - 1):
                 folder = folder.parent
@@ -92,7 +92,7 @@ class FileProject:
 
     def _open(self, root: Path, parts: list[str]) -> Module | None:
         base = root.joinpath(*parts)
-        for path, is_package in ((base / "__init__.py", True), (base.with_name(base.name + ".py"), False)):
+        for path, is_package in ((base / "__init__.py", True), (base.parent / f"{base.name}.py", False)):
             key = str(path)
             if key not in self._modules:
                 self._modules[key] = self._read(path, ".".join(parts) or base.name, is_package)

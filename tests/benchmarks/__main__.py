@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,8 +23,10 @@ def _ours(tree: str, jobs: int | None, extra: tuple[str, ...]) -> Command:
 
 
 def _ruff(tree: str, jobs: int | None) -> Command:
-    ruff = Path(sys.executable).with_name("ruff")
-    program = str(ruff) if ruff.exists() else "ruff"
+    beside = Path(sys.executable).with_name("ruff")
+    program = str(beside) if beside.exists() else shutil.which("ruff")
+    if program is None:
+        raise click.ClickException("ruff is not installed: pip install ruff")
     arguments = (program, "check", "--select", "F", "--no-cache", "--isolated", "--exit-zero", "--quiet", tree)
     return Command("ruff", arguments, {} if jobs is None else {"RAYON_NUM_THREADS": str(jobs)})
 
@@ -73,7 +76,10 @@ def main(trees: tuple[str, ...], against: str, pairs: int, jobs: int | None, ext
     click.echo(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} processors, {pairs} pairs, {against}")
     rows = []
     for tree in trees:
-        compared = compare(_ours(tree, jobs, extra), _AGAINST[against](tree, jobs), pairs)
+        try:
+            compared = compare(_ours(tree, jobs, extra), _AGAINST[against](tree, jobs), pairs)
+        except RuntimeError as error:
+            raise click.ClickException(str(error)) from error
         rows.append(_row(tree, compared))
     click.echo(_table(rows))
 
