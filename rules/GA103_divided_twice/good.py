@@ -46,7 +46,8 @@ def train(accelerator, model, loader, optimizer, max_norm=1.0):
 
 def main():
     torch.manual_seed(0)
-    train(*build())
+    accelerator, model, loader, optimizer = build()
+    train(accelerator, model, loader, optimizer)
 
 
 if __name__ == "__main__":
