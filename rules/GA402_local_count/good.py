@@ -53,10 +53,11 @@ def _divide_gradients(parameters, num_items):
     if not gradients:
         raise RuntimeError("no gradients to divide: they were stepped or cleared before")
     total = torch.as_tensor(num_items, device=gradients[0].device).clone()
+    ranks = 1
     if dist.is_initialized():
         dist.all_reduce(total)
-        total = total / dist.get_world_size()
-    divisor = float(total) or 1.0
+        ranks = dist.get_world_size()
+    divisor = float(total) / ranks or 1.0
     for gradient in gradients:
         gradient.div_(divisor)
 
