@@ -377,8 +377,11 @@ def accumulate(before: Value, more: Value, loop: int | None, spot: Spot, loops: 
     """``before += more`` in a loop that `before` was made outside of."""
     if isinstance(before, Listing) or loop is None:
         return add(before, more)
+    if isinstance(more, Detached):
+        inner = before.of if isinstance(before, Detached) else before
+        return Detached(accumulate(inner, more.of, loop, spot, loops))
     whole = poly(more)
-    if whole is None or isinstance(more, Detached):
+    if whole is None:
         return add(before, more)
     return add(before, Poly(tuple(_carried(term, loop, spot, loops) for term in whole.terms)))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import evidence, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import Event, EventKind, Framework
-from gafixer.analysis.site import Division, Divisor, Evidence, LossTerm, Scale, Site
+from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
 from gafixer.analysis.values import (
     Atom,
     Attr,
@@ -89,6 +89,7 @@ class _Maker:
             path=self._module.path,
             place=self._place,
             source=self._text,
+            reported=lambda event: self._reported(event, window),
             steps=steps,
             steps_default=_default(steps),
             accumulates=self._accumulates(window, steps, framework_steps),
@@ -109,6 +110,13 @@ class _Maker:
                 start = len(line) - len(line.lstrip())
                 return Evidence(Spot(module.path, row, start, row, len(line.encode())), message)
         return None
+
+    def _reported(self, event: Event, window: Window) -> tuple[LossTerm, ...]:
+        parts = terms.losses(event.value or Const(None), event.spot)[0]
+        return tuple(
+            LossTerm(atom, Scale.UNKNOWN, Items.UNKNOWN, Variation.UNKNOWN, terms.divisions(factors, window), (), number)
+            for atom, factors, number in parts
+        )
 
     # -- what backward goes through --------------------------------------------------------------------------------
 

@@ -72,6 +72,9 @@ def evaluate(run: Interpreter, node: ast.Call) -> Value:
         func = run.evaluate(node.func)
     args = [run.evaluate(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
     keywords = _keywords(run, node.keywords)
+    if not isinstance(func, Func):
+        for figure in (*args, *keywords.values()):
+            training.report(run, figure, spot)
     return call(run, func, args, keywords, spot, receiver, getattr(node.func, "attr", ""))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, loops
+from gafixer.analysis import algebra, calls, loops, training
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import (
     OPAQUE,
@@ -95,7 +95,10 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
             return OPAQUE
         case ast.Lambda():
             return run.closure(node)
-        case ast.JoinedStr():
+        case ast.JoinedStr(values=values):
+            for part in values:
+                if isinstance(part, ast.FormattedValue):
+                    training.report(run, run.evaluate(part.value), run.spot(part.value))
             return Const("")
         case _:
             return OPAQUE

@@ -98,6 +98,11 @@ class LossTerm:
     evidence: tuple[Evidence, ...] = ()
     coefficient: float = 1.0
 
+    @property
+    def varies(self) -> bool:
+        """Whether there is reason to think that counts vary."""
+        return self.variation in {Variation.CERTAIN, Variation.PROBABLE}
+
     def divided_by(self, divisor: Divisor) -> list[Division]:
         """The divisions by this kind of divisor."""
         return [d for d in self.divisions if d.divisor is divisor and d.power < 0]
@@ -113,7 +118,8 @@ class Site:
 
     `events` are those of its run, in order. `steps` is G as the code spells it, `steps_default` its number where one
     is written. `ranks` says where the project shows several ranks, `drop_last` where a loader drops its short last
-    batch. `place` turns a spot into a place, `source` into its text.
+    batch. `place` turns a spot into a place, `source` into its text; `reported` gives the terms of a figure that is
+    logged.
     """
 
     backward: Event
@@ -124,6 +130,7 @@ class Site:
     path: str
     place: Callable[[Spot], Place]
     source: Callable[[Spot], str]
+    reported: Callable[[Event], tuple[LossTerm, ...]]
     steps: Value | None = None
     steps_default: float | None = None
     accumulates: bool = True

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.values import Spot
 
-__all__ = ["Block", "Module", "Unreadable", "decode", "may_matter", "syntax_error"]
+__all__ = ["Block", "Module", "Unreadable", "decode", "syntax_error"]
 
-#: What a file must contain for anything here to be said of it. Bytes, so that a file is read once and decoded rarely.
-_WORDS = re.compile(rb"\.backward\b|\bbackward\(|accumulat|no_backward_sync|num_items_in_batch|\bgrad_?acc", re.IGNORECASE)
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
 _START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
@@ -30,11 +28,6 @@ class Unreadable(Exception):
     def __init__(self, message: str, row: int = 1, column: int = 1) -> None:
         super().__init__(message)
         self.message, self.row, self.column = message, row, column
-
-
-def may_matter(source: bytes) -> bool:
-    """Whether the file can hold anything that a rule speaks about."""
-    return _WORDS.search(source) is not None
 
 
 def decode(source: bytes) -> str:

@@ -19,6 +19,7 @@ from gafixer.analysis.values import (
     External,
     Instance,
     Item,
+    Mapping,
     Opaque,
     Poly,
     Sequence,
@@ -32,7 +33,7 @@ from gafixer.data import frameworks as known
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
 
-__all__ = ["NOWHERE", "function", "is_optimizer", "method", "rescale", "rescaled", "unknown_call"]
+__all__ = ["NOWHERE", "function", "is_optimizer", "method", "report", "rescale", "rescaled", "unknown_call"]
 
 NOWHERE = Spot("", 0, 0, 0, 0)
 
@@ -218,8 +219,13 @@ def rescale(run: Interpreter, factor: Value, spot: Spot) -> None:
     run.emit(EventKind.RESCALE, spot, factor)
 
 
-def logged(run: Interpreter, value: Value, spot: Spot) -> None:
-    """A figure was reported."""
-    run.emit(EventKind.LOG, spot, value.of if isinstance(value, Detached) else value)
-
-
+def report(run: Interpreter, value: Value, spot: Spot) -> None:
+    """A figure cut from the graph was handed to somebody: printed, logged, kept."""
+    match value:
+        case Detached(of=Poly() | Atom() as of):
+            run.emit(EventKind.LOG, spot, of)
+        case Mapping(entries=entries):
+            for _, entry in entries[:8]:
+                report(run, entry, spot)
+        case _:
+            pass
