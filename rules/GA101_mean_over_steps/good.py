@@ -71,7 +71,8 @@ def train(model, loader, optimizer, steps=4, max_norm=1.0):
 
 def main():
     torch.manual_seed(0)
-    train(*build())
+    model, loader, optimizer = build()
+    train(model, loader, optimizer)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ def train(model, loader, optimizer, steps=4):
 
 def main():
     torch.manual_seed(0)
-    train(*build())
+    model, loader, optimizer = build()
+    train(model, loader, optimizer)
 
 
 if __name__ == "__main__":

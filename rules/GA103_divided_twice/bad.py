@@ -28,7 +28,8 @@ def build(batch_size=2, steps=4):
     model = Denoiser().double()
     loader = DataLoader(make_latents(), batch_size=batch_size, drop_last=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return accelerator, *accelerator.prepare(model, loader, optimizer)
+    model, loader, optimizer = accelerator.prepare(model, loader, optimizer)
+    return accelerator, model, loader, optimizer
 
 
 def train(accelerator, model, loader, optimizer, max_norm=1.0):
@@ -46,7 +47,8 @@ def train(accelerator, model, loader, optimizer, max_norm=1.0):
 
 def main():
     torch.manual_seed(0)
-    train(*build())
+    accelerator, model, loader, optimizer = build()
+    train(accelerator, model, loader, optimizer)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ def train(model, loader, optimizer, slice_size=3, max_norm=0.05):
 
 def main():
     torch.manual_seed(0)
-    train(*build())
+    model, loader, optimizer = build()
+    train(model, loader, optimizer)
 
 
 if __name__ == "__main__":

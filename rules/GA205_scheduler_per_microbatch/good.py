@@ -39,7 +39,8 @@ def train(model, loader, optimizer, scheduler, updates=8, steps=4):
 
 def main():
     torch.manual_seed(0)
-    train(*build())
+    model, loader, optimizer, scheduler = build()
+    train(model, loader, optimizer, scheduler)
 
 
 if __name__ == "__main__":

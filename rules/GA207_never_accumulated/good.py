@@ -38,7 +38,8 @@ def train(critic, loader, optimizer, updates=5, steps=4):
 
 def main():
     torch.manual_seed(0)
-    train(*build())
+    critic, loader, optimizer = build()
+    train(critic, loader, optimizer)
 
 
 if __name__ == "__main__":

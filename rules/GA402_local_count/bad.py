@@ -78,7 +78,8 @@ def train(model, loader, optimizer, steps=4):
 def main():
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    train(*build())
+    model, loader, optimizer = build()
+    train(model, loader, optimizer)
     dist.destroy_process_group()
 
 

@@ -53,10 +53,11 @@ def _divide_gradients(parameters, num_items):
     if not gradients:
         raise RuntimeError("no gradients to divide: they were stepped or cleared before")
     total = torch.as_tensor(num_items, device=gradients[0].device).clone()
+    ranks = 1
     if dist.is_initialized():
         dist.all_reduce(total)
-        total = total / dist.get_world_size()
-    divisor = float(total) or 1.0
+        ranks = dist.get_world_size()
+    divisor = float(total) / ranks or 1.0
     for gradient in gradients:
         gradient.div_(divisor)
 
@@ -82,7 +83,8 @@ def train(model, loader, optimizer, steps=4):
 def main():
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    train(*build())
+    model, loader, optimizer = build()
+    train(model, loader, optimizer)
     dist.destroy_process_group()
 
 
