@@ -65,6 +65,8 @@ def choose(options: Iterable[Value]) -> Value:
         for part in option.options if isinstance(option, Choice) else (option,):
             seen.setdefault(part)
     kept = tuple(itertools.islice(seen, MOST_OPTIONS))
+    if not kept:
+        return Opaque("no alternative")
     return kept[0] if len(kept) == 1 else Choice(kept)
 
 
@@ -263,8 +265,21 @@ def _is_row_count(factor: Factor) -> bool:
 
 def _is_mask(factor: Factor) -> bool:
     return factor.power == 1 and (
-        bool(MASK.search(text(factor.value))) or isinstance(factor.value, Atom) or _is_comparison(factor.value)
+        bool(MASK.search(_own_name(factor.value))) or isinstance(factor.value, Atom) or _is_comparison(factor.value)
     )
+
+
+def _own_name(value: Value) -> str:
+    """What a value itself is called, not what it was got from: ``masked_mean(x)`` is no mask."""
+    match value:
+        case Sym(key=key):
+            return key
+        case Attr(name=name):
+            return name
+        case Item(base=base, key=key):
+            return text(key) if isinstance(key, Const) and isinstance(key.value, str) else _own_name(base)
+        case _:
+            return ""
 
 
 def _is_comparison(value: Value) -> bool:

@@ -139,7 +139,8 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
     """``base.attr``."""
     match base:
         case Choice(options=options):
-            return algebra.choose(attribute(run, option, attr) for option in options)
+            # Whoever asks None for an attribute has tested that it isn't None.
+            return algebra.choose(attribute(run, option, attr) for option in options if option != Const(None))
         case Instance():
             return _of_object(run, base, attr)
         case ModuleRef(name=path):

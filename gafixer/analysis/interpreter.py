@@ -38,6 +38,8 @@ from gafixer.analysis.values import (
     depth,
 )
 
+from gafixer.data.frameworks import STEPS_NAME
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence as Many
 
@@ -366,6 +368,8 @@ class Interpreter:
         """Bind a name. What is only symbolic takes the name, and remembers where it came from."""
         if isinstance(value, Item | Element | Called) and depth(value) < 8:
             value = Sym(name, value, self.loops)
+        elif STEPS_NAME.search(name) and (kept := _named_number(name, value, self.loops)) is not None:
+            value = kept
         self.scope.env[name] = value
         self.scope.assigned[name] = self.loops
 
@@ -428,6 +432,17 @@ class Interpreter:
         self.assign(node.target, result)
         if known is not None and isinstance(node.target, ast.Name):
             self.scope.assigned[node.target.id] = known
+
+
+def _named_number(name: str, value: Value, around: Loops) -> Sym | None:
+    """The number of steps under its name, which is what messages should say; a literal 1 is no accumulation."""
+    match value:
+        case Const(value=int() as literal) if literal > 1:
+            return Sym(name, None, around, default=value)
+        case Poly(terms=terms) if all(t.atom is None for t in terms):
+            return Sym(name, value, around)
+        case _:
+            return None
 
 
 def _truth(test: Value) -> bool | None:
