@@ -78,13 +78,13 @@ class _Maker:
         window = windows.find(backward, list(self._events))
         framework = backward.framework
         framework_steps = self._framework_steps(backward, window)
-        found = [self._term(part, backward, window, framework_steps) for part in self._alternative(backward, window)]
+        found = self._terms(backward, window, framework_steps)
         steps = window.steps if window.steps is not None else framework_steps
         return Site(
             backward=backward,
             window=window,
             framework=framework,
-            terms=tuple(found),
+            terms=found,
             events=self._events,
             path=self._module.path,
             place=self._place,
@@ -148,16 +148,21 @@ class _Maker:
 
     # -- terms ---------------------------------------------------------------------------------------------------
 
-    def _alternative(self, backward: Event, window: Window) -> list[tuple[Atom, tuple[Factor, ...], float]]:
-        """Of the values that the loss may have, the one that is divided by the steps, else the one best known."""
+    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> tuple[LossTerm, ...]:
+        """The terms of the loss: of the values that it may have, the one best known.
+
+        Where the alternatives disagree about whether counts vary, the least that they agree on holds.
+        """
         options = terms.losses(backward.value or Const(None), backward.spot)
-
-        def known(option: list[tuple[Atom, tuple[Factor, ...], float]]) -> tuple[bool, int, int]:
-            divided = any(terms.classify(f, window) is Divisor.STEPS for _, factors, _ in option for f in factors)
-            kinds = [atom.kind for atom, _, _ in option]
-            return divided, sum(k is not Kind.UNKNOWN for k in kinds), len(kinds)
-
-        return max(options, key=known)
+        made = [
+            tuple(self._term(part, backward, window, framework_steps) for part in option) for option in options
+        ]
+        best = max(made, key=_known)
+        rivals = [o for o in made if _known(o)[0] == _known(best)[0]]
+        agreed = min((_most(o) for o in rivals), key=_ORDER.index)
+        return tuple(
+            dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best
+        )
 
     def _term(
         self,
@@ -195,6 +200,26 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
+
+
+#: From what says least to what says most.
+_ORDER = (Variation.UNKNOWN, Variation.FIXED, Variation.PROBABLE, Variation.CERTAIN)
+
+
+def _known(option: tuple[LossTerm, ...]) -> tuple[bool, int, bool, int]:
+    """How well an alternative is known: one that is divided first, then by its atoms, then by its factors."""
+    divided = any(t.divided_by(Divisor.STEPS) for t in option)
+    atoms = sum(t.atom.kind is not Kind.UNKNOWN for t in option)
+    ranked = any(t.times(Divisor.RANKS) or any(_summed(d.value) for d in t.divisions) for t in option)
+    return divided, atoms, ranked, sum(len(t.divisions) for t in option)
+
+
+def _summed(value: Value) -> bool:
+    return isinstance(value, Atom) and value.everywhere
+
+
+def _most(option: tuple[LossTerm, ...]) -> Variation:
+    return max((t.variation for t in option), key=_ORDER.index, default=Variation.UNKNOWN)
 
 
 def _number_factors(value: Value | None) -> tuple[Factor, ...]:

@@ -20,6 +20,7 @@ __all__ = ["Surroundings", "judge"]
 _VARIES = (
     (re.compile(r"=\s*-\s*100\b|-100\s*\]|,\s*-100\s*\)|-100\s+(?:if|for|else)\b|else\s+-100\b"), "labels are set to -100 here, and are not scored"),
     (re.compile(r"\[\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index|IGNORE_TOKEN_ID|LABEL_PAD_ID|pad_token_label_id)\s*\]|(?:fill_value|padding_value|_fill_?\(.*)\s*[=,]?\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index)|=\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|IGNORE_TOKEN_ID|ignore_token_id)\b"), "labels are set to the ignored one here"),
+    (re.compile(r"^\s*\w*(?:target|label|\by)\w*\[.*\]\s*=\s*-\s*1\b|\b(?:pad_id|fill_value|padding_value)\s*=\s*-1\b|\b(?:full|full_like|masked_fill_?)\(.*,\s*-1\s*[,)]", re.MULTILINE), "targets are set to -1 here, and are not scored"),
     (re.compile(r"DataCollatorFor(?:Seq2Seq|TokenClassification|LanguageModeling|CompletionOnlyLM)|DataCollatorWithPadding"), "this collator pads, and ignores the padding"),
     (re.compile(r"(?:loss|label|answer|response|completion|assistant)_masks?\b"), "a mask says which targets are scored"),
     (re.compile(r"pad_sequence\(|\.pad\(.*(?:return_tensors|padding)|padding\s*=\s*(?:True|[\"']longest[\"'])"), "sequences of unequal length are padded here"),
@@ -28,7 +29,7 @@ _VARIES = (
 )  # fmt: skip
 
 #: How many of the above say that targets are left out, and not only that something is padded.
-_STRONG = 4
+_STRONG = 5
 
 #: What looks like one of the above but only declares it.
 _DECLARES = re.compile(r"ignore_index\s*(?::\s*\w+\s*)?=\s*-?100|^\s*(?:def |class |import |from |#|\"|')|ignore_index=-100")
@@ -37,7 +38,7 @@ _DECLARES = re.compile(r"ignore_index\s*(?::\s*\w+\s*)?=\s*-?100|^\s*(?:def |cla
 _FIXED = (
     (re.compile(r"stack\(\[.*\[\s*\w+\s*(?:\+\s*1\s*)?:\s*\(?\w+\s*\+"), "batches are stacked from blocks of one length here"),
     (re.compile(r"memmap\(|\.view\(\s*(?:self\.)?B\s*,\s*(?:self\.)?T\s*\)|group_texts|block_size\s*\)\s*\*\s*block_size|PackedDataset|TokenBuffer|concat_chunk"), "text is cut into blocks of one length here"),
-    (re.compile(r"tokenizing_distributed_data_loader|DataLoaderLite|DistributedDataLoader|\brandint\([^)]*(?:block_size|seq_len|context|ctx)|\brand(?:int|perm)?\([^)]*\.size\(0\)\s*-\s*(?:self\.)?seq_len"), "text is cut into blocks of one length here"),
+    (re.compile(r"tokenizing_distributed_data_loader|DataLoaderLite|DistributedDataLoader|\brandint\([^)]*-\s*(?:\w+\.)*(?:block_size|seq_len|context|ctx)|\brand(?:int|perm)?\([^)]*\.size\(0\)\s*-\s*(?:self\.)?seq_len"), "text is cut into blocks of one length here"),
     (re.compile(r"\[\s*:\s*,\s*1\s*:\s*\(?\s*[\w.]*(?:max_seq_length|block_size|seq_len|context_length)"), "inputs and targets are cut to one length here"),
 )  # fmt: skip
 

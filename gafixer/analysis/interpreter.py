@@ -34,6 +34,7 @@ from gafixer.analysis.values import (
     Sequence,
     Spot,
     Sym,
+    Term,
     Value,
     depth,
 )
@@ -403,7 +404,8 @@ class Interpreter:
             case Sequence(items=items) if len(items) == count:
                 yield from items
             case Choice(options=options):
-                columns = [list(self.unpack(option, elements)) for option in options]
+                fitting = [o for o in options if isinstance(o, Sequence) and len(o.items) == count]
+                columns = [list(self.unpack(option, elements)) for option in fitting or options]
                 for parts in zip(*columns, strict=True):
                     yield algebra.choose(parts)
             case Listing(element=element):
@@ -439,7 +441,7 @@ def _named_number(name: str, value: Value, around: Loops) -> Sym | None:
     match value:
         case Const(value=int() as literal) if literal > 1:
             return Sym(name, None, around, default=value)
-        case Poly(terms=terms) if all(t.atom is None for t in terms):
+        case Poly(terms=(Term(atom=None),)):
             return Sym(name, value, around)
         case _:
             return None
@@ -461,5 +463,5 @@ def _merge(into: dict, other: dict) -> None:  # type: ignore[type-arg] # two kin
         if here is None:
             into[key] = value
         elif here is not value:
-            into[key] = algebra.choose((here, value))
+            into[key] = algebra.choose((value, here))
 
