@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import evidence, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
-from gafixer.analysis.events import Event, EventKind, Framework
+from gafixer.analysis.events import Branch, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
 from gafixer.analysis.values import (
     Atom,
@@ -92,7 +92,7 @@ class _Maker:
             reported=lambda event: self._reported(event, window),
             steps=steps,
             steps_default=_default(steps),
-            accumulates=self._accumulates(window, steps, framework_steps),
+            accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
             by_epoch=window.loop is not None and window.loop.trips is None,
             ranks=self._search(_RANKS, "several ranks average their gradients here"),
             drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
@@ -132,6 +132,17 @@ class _Maker:
                 return Sym("gradient_accumulation_steps")
             case _:
                 return None
+
+    def _is_probe(self, backward: Event, window: Window) -> bool:
+        """Whether the gradients are looked at and cleared again, under a condition that the step does not have."""
+        step = window.step
+        if step is None:
+            return False
+        own = _branches(backward) - _branches(step)
+        return bool(own) and any(
+            e.kind is EventKind.CLEAR and backward.order < e.order and own <= _branches(e) and e.loops == backward.loops
+            for e in self._events
+        )
 
     def _accumulates(self, window: Window, steps: Value | None, framework_steps: Value | None) -> bool:
         if steps == Const(1):
@@ -200,6 +211,10 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
+
+
+def _branches(event: Event) -> set[tuple[Spot, bool]]:
+    return {(f.spot, f.holds) for f in event.frames if isinstance(f, Branch)}
 
 
 #: From what says least to what says most.

@@ -84,6 +84,10 @@ class Surroundings:
     def _near(self) -> Iterable[tuple[int, Module]]:
         return ((min(position, 1), module) for position, module in enumerate(self.modules))
 
+    def fixed_here(self) -> bool:
+        """Whether the scanned module makes blocks of one length and leaves no target out."""
+        return any(away == 0 for away, _ in self.fixed()) and self.strong() is None
+
     def strong(self) -> Evidence | None:
         """What says that targets are left out, unless something as near says that blocks have one length."""
         found = next(((away, e) for away, rank, e in self.varies() if rank < _STRONG), None)
@@ -114,6 +118,8 @@ def judge(
         return Items.SAMPLES, Variation.FIXED, ()
     if atom.weighted:
         return Items.WEIGHTS, Variation.CERTAIN, (Evidence(atom.spot, "a mean with class weights divides by the weights of its own targets"),)
+    if (atom.mask is not None or masked) and around.fixed_here() and atom.spot.path != around.modules[0].path:
+        return Items.MASKED, Variation.FIXED, (around.fixed()[0][1],)
     if atom.mask is not None or masked:
         return Items.MASKED, Variation.CERTAIN, (Evidence(atom.spot, "the mean is over the items that a mask keeps"),)
     match atom.kind:

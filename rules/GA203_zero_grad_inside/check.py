@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.events import Branch, EventKind, Framework
+from gafixer.analysis.events import EventKind, Framework
 from gafixer.analysis.windows import Shape
 from gafixer.findings import Related, Role, Severity
 from gafixer.leftovers import same_subject
@@ -43,14 +43,7 @@ _NO_WINDOW = frozenset({Shape.SINGLE, Shape.UNSEEN})
 def _ends_probe(site: Site, event: Event) -> bool:
     """Whether the gradients that are cleared were made for another purpose than this window's step."""
     backwards = [e for e in site.happening(EventKind.BACKWARD) if e.loops == site.backward.loops]
-    if any(e.order < event.order for e in backwards) and any(e.order > event.order for e in backwards):
-        return True
-    step = site.window.step
-    own = {f.spot for f in site.backward.frames if isinstance(f, Branch)}
-    shared = {f.spot for f in step.frames if isinstance(f, Branch)} if step is not None else set()
-    return event.order > site.backward.order and bool(own - shared) and own <= {
-        f.spot for f in event.frames if isinstance(f, Branch)
-    }
+    return any(e.order < event.order for e in backwards) and any(e.order > event.order for e in backwards)
 
 
 def _inside(site: Site, event: Event) -> bool:
