@@ -57,6 +57,7 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "no such rule": (["scan", "--select", "GA110"], 2, "", "unknown rule 'GA110'; did you mean 'GA1"),
     "no such rule name": (["scan", "--ignore", "windowleaks"], 2, "", "did you mean 'window-leaks'?"),
     "no such path": (["scan", "trian.py"], 2, "", "trian.py: no such file or folder; did you mean 'train.py'?"),
+    "empty path": (["scan", ""], 2, "", ": no such file or folder\n"),
     "no such option": (["scan", "--selct", "GA101"], 2, "", "--select"),
     "no such command": (["scna"], 2, "", "scna"),
     "no such severity": (["scan", "--min-severity", "loud"], 2, "", "loud"),
