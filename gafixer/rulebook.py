@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gafixer.analysis.heads import HeadSite
+    from gafixer.analysis.overrides import OverrideSite
+    from gafixer.analysis.requirements import Target
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
@@ -26,14 +29,17 @@ __all__ = ["Rule", "catalogue", "folder", "load", "page"]
 class Rule:
     """A fault that gafixer knows.
 
-    `check` looks at one site and yields findings; it is None for a rule that the engine itself raises (unreadable
-    source has no sites).
+    A rule is a predicate on facts, and yields findings: `check` looks at one site, `check_head` at one head and
+    `check_override` at one override of a Trainer's part, both with the releases of Transformers that are meant. A rule
+    that the engine itself raises has none of them (unreadable source has no sites).
     """
 
     code: str
     name: str
     summary: str
     check: Callable[[Site], Iterator[Finding]] | None = None
+    check_head: Callable[[HeadSite, Target], Iterator[Finding]] | None = None
+    check_override: Callable[[OverrideSite, Target], Iterator[Finding]] | None = None
 
 
 @functools.cache

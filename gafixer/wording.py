@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gafixer.analysis.events import Framework
 from gafixer.analysis.site import Items, Scale
@@ -10,18 +10,30 @@ from gafixer.analysis.values import text
 from gafixer.findings import Confidence, Finding, Related, Role, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.analysis.values import Spot
+    from gafixer.findings import Place
     from gafixer.rulebook import Rule
 
-__all__ = ["around", "finding", "loss_name", "steps_name"]
+__all__ = ["Subject", "around", "finding", "loss_name", "steps_name"]
+
+
+class Subject(Protocol):
+    """What a rule looks at: it knows its places, and where in the scanned file a finding about one belongs."""
+
+    @property
+    def place(self) -> Callable[[Spot], Place]:
+        """A spot in characters."""
+
+    def own(self, spot: Spot, /) -> Spot:
+        """The spot where a finding about `spot` belongs."""
 
 
 def finding(
     rule: Rule,
-    site: Site,
+    site: Subject,
     spot: Spot | None,
     message: str,
     *,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from gafixer.analysis import requirements
 from gafixer.analysis.source import Module, Unreadable
+
+if TYPE_CHECKING:
+    from gafixer.analysis.requirements import Requirement
 
 __all__ = ["FileProject", "MemoryProject", "Project"]
 
@@ -22,12 +26,17 @@ class Project(Protocol):
         """The module `name` (leading dots for a relative import) as imported by the file `importer`, or None."""
         ...
 
+    def requirement(self, importer: str) -> Requirement | None:
+        """What the project says of Transformers, as it holds for the file `importer`, or None."""
+        ...
+
 
 class MemoryProject:
     """A project held in memory: dotted module name -> source."""
 
-    def __init__(self, sources: dict[str, str]) -> None:
+    def __init__(self, sources: dict[str, str], requirement: Requirement | None = None) -> None:
         self._sources = sources
+        self._requirement = requirement
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str, importer: str) -> Module | None:
@@ -41,6 +50,10 @@ class MemoryProject:
                 else Module.read(name, name.replace(".", "/") + ".py", source.encode(), whole=False)
             )
         return self._modules[name]
+
+    def requirement(self, importer: str) -> Requirement | None:
+        """See `Project`."""
+        return self._requirement
 
 
 class FileProject:
@@ -68,6 +81,16 @@ class FileProject:
             if found is not None:
                 return found
         return None
+
+    def requirement(self, importer: str) -> Requirement | None:
+        """See `Project`. The nearest folder that says something, up to the project's root."""
+        return self._requirement(Path(importer).absolute().parent)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _requirement(self, folder: Path) -> Requirement | None:
+        root = next((f for f in (folder, *folder.parents) if self._exists(f / ".git")), None)
+        root = root or next((f for f in (folder, *folder.parents) if self._is_root(f)), folder)
+        return requirements.requirement(folder, root)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _roots(self, folder: Path) -> tuple[tuple[Path, str | None], ...]:

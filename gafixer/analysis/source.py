@@ -19,6 +19,8 @@ __all__ = ["Block", "Module", "Unreadable", "decode", "syntax_error"]
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+[.\w]+[ \t]*import\b|import[ \t])", re.MULTILINE)
+_DECORATED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
 
 
@@ -91,6 +93,7 @@ class Block:
     row: int
     name: str | None
     nodes: list[ast.stmt] | None = None
+    broken: bool = False
 
     def parsed(self) -> list[ast.stmt]:
         """The statements; none where the block by itself is not valid."""
@@ -98,7 +101,7 @@ class Block:
             try:
                 self.nodes = parse(self.text, self.row)
             except Unreadable:
-                self.nodes = []
+                self.nodes, self.broken = [], True
         return self.nodes
 
 
@@ -110,13 +113,18 @@ def _cut(source: str) -> Iterator[Block]:
     for end in [*starts[1:], len(source)]:
         piece = source[begin:end]
         if end < len(source) and (
-            piece.count('"""') % 2 or piece.count("'''") % 2 or piece.startswith("@") or piece.rstrip().endswith(("\\", "("))
+            piece.count('"""') % 2 or piece.count("'''") % 2 or _is_bare(piece) or piece.rstrip().endswith(("\\", "("))
         ):
             continue
-        head = _HEAD.search(piece) if piece.startswith("@") else _HEAD.match(piece)
-        yield Block(piece, row, (head[1] or head[2]) if head else None)
+        head = _DECORATED.search(piece) if piece.startswith("@") else _HEAD.match(piece)
+        yield Block(piece, row, head[head.lastindex or 1] if head else None)
         row += piece.count("\n")
         begin = end
+
+
+def _is_bare(piece: str) -> bool:
+    """Whether a piece holds decorators and not yet what they decorate."""
+    return piece.startswith("@") and _DECORATED.search(piece) is None
 
 
 @dataclass(slots=True)
@@ -148,6 +156,11 @@ class Module:
         nodes = parse(decoded)
         return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
 
+    @property
+    def broken(self) -> bool:
+        """Whether a block that was looked at is no valid Python by itself."""
+        return any(block.broken for block in self.blocks)
+
     def defined(self, name: str) -> list[ast.stmt]:
         """The top-level statements that define a name, in order."""
         if self._defined is None:
@@ -168,7 +181,7 @@ class Module:
         if self._imports is None:
             self._imports = {}
             for block in self.blocks:
-                if block.nodes is not None or "import" in block.text:
+                if block.nodes is not None or _IMPORT.search(block.text):
                     for node in _walk_imports(block.parsed()):
                         self._imports.update(_import_names(node))
         return self._imports
