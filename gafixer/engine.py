@@ -30,7 +30,7 @@ def wanted(source: bytes) -> bool:
     """Whether a file is worth looking into: it may train, or it is no text at all."""
     if prefilter.may_matter(source) or b"\0" in source:
         return True
-    if source.isascii():
+    if source.isascii() and b"coding" not in source[:400]:
         return False
     from gafixer.analysis.source import Unreadable, decode
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.values import Loops, Spot
 
-__all__ = ["accumulate", "add", "choose", "divide", "everywhere", "multiply", "negate", "number", "poly", "reduce", "reduce_rows", "select"]
+__all__ = ["accumulate", "add", "choose", "divide", "everywhere", "multiply", "negate", "number", "poly", "reduce", "reduce_rows", "select", "sum_up"]
 
 #: Alternatives kept for one value; code with more is not decided by reading it.
 MOST_OPTIONS = 4
@@ -126,9 +126,20 @@ def _is_detached(value: Value) -> bool:
 
 def _wrap(result: Value, *parts: Value) -> Value:
     """A figure computed from detached values only is detached too."""
-    if any(map(_is_detached, parts)) and all(_is_detached(p) or isinstance(p, Const | Sym | Attr | Index) for p in parts):
+    if any(map(_is_detached, parts)) and all(_is_detached(p) or _is_plain(p) for p in parts):
         return Detached(result)
     return result
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether a value is a number that no loss is in."""
+    match value:
+        case Const() | Sym() | Attr() | Index():
+            return True
+        case Poly(terms=terms):
+            return all(t.atom is None or t.atom.kind is Kind.REDUCED for t in terms)
+        case _:
+            return False
 
 
 def add(left: Value, right: Value) -> Value:
@@ -290,15 +301,19 @@ def _is_comparison(value: Value) -> bool:
 
 def reduce(value: Value, how: Reduction, spot: Spot, loops: Loops) -> Value:
     """``value.mean()`` or ``value.sum()``: items become a number."""
+    total: Value
     match value:
         case Choice(options=options):
             return choose(reduce(option, how, spot, loops) for option in options)
         case Detached(of=of):
             return Detached(reduce(of, how, spot, loops))
-        case Listing(element=element, length=length):
-            return _reduce_listing(element, length, how, spot, loops)
+        case Listing(length=length):
+            total = sum_up(value, spot, loops)
+            if how is Reduction.SUM:
+                return total
+            return divide(total, length if length is not None else Opaque("length of a list"), spot)
         case Sequence(items=items) if items:
-            total: Value = Const(0)
+            total = Const(0)
             for item in items:
                 total = add(total, item)
             return divide(total, Const(len(items)), spot) if how is Reduction.MEAN else total
@@ -312,10 +327,10 @@ def reduce(value: Value, how: Reduction, spot: Spot, loops: Loops) -> Value:
     return _simple(Poly(tuple(_reduce_term(term, how, spot, loops) for term in whole.terms)))
 
 
-def _reduce_listing(element: Value, length: Value | None, how: Reduction, spot: Spot, loops: Loops) -> Value:
-    if how is Reduction.SUM:
-        return element
-    return divide(element, length if length is not None else Opaque("length of a list"), spot)
+def sum_up(listing: Listing, spot: Spot, loops: Loops) -> Value:
+    """The sum of a list that a loop filled."""
+    around = loops if listing.loop is None or listing.loop in loops else (*loops, listing.loop)
+    return accumulate(Const(0), listing.element, listing.loop, spot, around)
 
 
 def _reduce_term(term: Term, how: Reduction, spot: Spot, loops: Loops) -> Term:

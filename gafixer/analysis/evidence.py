@@ -135,7 +135,7 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
     if atom.name not in {"cross_entropy", "nll_loss", "ctc_loss", "kl_div"}:
         return Items.ELEMENTS, Variation.FIXED, ()
     ignores = atom.ignore is not None and atom.ignore != Const(None)
-    chosen = ignores and not (isinstance(atom.ignore, Sym) and atom.ignore.default is not None)
+    chosen = ignores and not _is_default(atom.ignore)
     tokens = _TOKEN_SHAPE.search(line) is not None
     if not tokens and not ignores:
         return Items.SAMPLES, Variation.FIXED, ()
@@ -145,6 +145,11 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
         evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored")
         return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
     return _tokens(around)
+
+
+def _is_default(ignore: Value | None) -> bool:
+    """Whether an ignored label is only PyTorch's own, handed on by a parameter."""
+    return isinstance(ignore, Sym) and ignore.key.endswith("ignore_index") and ignore.default == Const(-100)
 
 
 def _tokens(around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:

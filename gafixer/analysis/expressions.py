@@ -38,6 +38,8 @@ from gafixer.analysis.values import (
     depth,
 )
 
+from gafixer.data.frameworks import STEPS_NAME
+
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
 
@@ -83,7 +85,7 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
             return loops.comprehension(run, node)
         case ast.NamedExpr(target=ast.Name(id=name), value=value):
             result = run.evaluate(value)
-            run.assign_name(name, result)
+            run.assign(node.target, result)
             return run.scope.env[name]
         case ast.Await(value=value) | ast.Starred(value=value):
             return run.evaluate(value)
@@ -166,11 +168,20 @@ def _of_object(run: Interpreter, obj: Instance, attr: str) -> Value:
     if (obj.id, attr) in run.heap:
         known = run.heap[obj.id, attr]
         # None in __init__ only declares: another method fills it in.
-        return Sym(f"self.{attr}", default=known) if known == Const(None) else known
+        return Sym(f"self.{attr}", default=known) if known == Const(None) else _named(known, attr) or known
     method = run.names.method(obj.cls, attr)
     if method is not None:
         return calls.bound_method(run, method, obj)
     return _field(run, obj.cls, attr) or Sym(f"self.{attr}")
+
+
+def _named(value: Value | None, name: str) -> Value | None:
+    """A number that the code holds under a name keeps it: another run may set another."""
+    match value:
+        case Const(value=int() as number) if number > 1 and STEPS_NAME.search(name):
+            return Sym(name.strip("[]'"), default=value)
+        case _:
+            return value
 
 
 def _field(run: Interpreter, cls: ClassRef, attr: str) -> Value | None:
@@ -204,7 +215,7 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
         case Listing(element=element), _:
             return base if sliced else element
         case Mapping(), Const(value=literal):
-            return base.get(literal) or OPAQUE
+            return _named(base.get(literal), f"[{literal!r}]") or OPAQUE
         case Mapping(entries=entries), _ if entries:
             return algebra.choose(value for _, value in entries)
         case Atom(reduction=Reduction.NONE) | Poly(), _:

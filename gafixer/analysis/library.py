@@ -292,7 +292,7 @@ def _sum(run: Interpreter, value: Value, spot: Spot) -> Value:
                 total = algebra.add(total, item)
             return total
         case Listing(element=element):
-            return element if algebra.poly(element) is not None else OPAQUE
+            return algebra.sum_up(value, spot, run.loops) if algebra.poly(element) is not None else OPAQUE
         case Poly() | Atom():
             return algebra.reduce(value, Reduction.SUM, spot, run.loops)
         case _ if text(value).endswith(("values()", ".losses")):

@@ -11,6 +11,7 @@ from gafixer.analysis.site import Division, Divisor, Scale
 from gafixer.analysis.values import (
     Atom,
     Attr,
+    Bound,
     Called,
     Choice,
     Const,
@@ -54,14 +55,15 @@ def losses(value: Value, spot: Spot) -> list[list[tuple[Atom, tuple[Factor, ...]
         atom = Atom(Kind.UNKNOWN, text(value), Reduction.UNKNOWN, spot)
         return [[(atom, (), 1.0)]]
     # A zero that starts a sum, a constant that is added: neither has a gradient.
-    return [[_headed(t, spot) for t in whole.terms if t.atom is not None or t.factors] or [_nothing(spot)]]
+    parts = [t for t in whole.terms if t.atom is not None or t.factors]
+    return [[_headed(t, spot, alone=len(parts) == 1) for t in parts] or [_nothing(spot)]]
 
 
 def _nothing(spot: Spot) -> tuple[Atom, tuple[Factor, ...], float]:
     return Atom(Kind.UNKNOWN, "loss", Reduction.UNKNOWN, spot), (), 1.0
 
 
-def _headed(term: Term, spot: Spot) -> tuple[Atom, tuple[Factor, ...], float]:
+def _headed(term: Term, spot: Spot, *, alone: bool) -> tuple[Atom, tuple[Factor, ...], float]:
     """A term with its atom: where it has none, the factor that is most like a loss becomes it."""
     if term.atom is not None:
         if term.atom.kind is Kind.REDUCED and term.atom.of is not None and (found := head(term.atom.of, spot)) is not None:
@@ -73,7 +75,9 @@ def _headed(term: Term, spot: Spot) -> tuple[Atom, tuple[Factor, ...], float]:
         return Atom(Kind.UNKNOWN, "1", Reduction.UNKNOWN, spot), term.factors, term.coefficient
     best = max(above, key=lambda f: (head(f.value, spot) is not None, bool(_LOSS.search(text(f.value)))))
     rest = tuple(f for f in term.factors if f is not best)
-    atom = head(best.value, spot) or _unknown(best.value, spot)
+    # Of several terms only one that is called a loss is taken for the head's.
+    found = head(best.value, spot) if alone or _LOSS.search(text(best.value)) else None
+    atom = found or _unknown(best.value, spot)
     return atom, rest, term.coefficient
 
 
@@ -131,8 +135,14 @@ def _from_microbatch(value: Value, loop: int) -> bool:
     match value:
         case Atom(accumulated=accumulated) if accumulated is not None:
             return accumulated != loop and loop in _loops(value)
-        case Sym(origin=origin) if origin is not None:
-            return loop in _loops(value)
+        case Called(func=Bound(receiver=of)) | Called(func=Attr(base=of)):
+            return _from_microbatch(of, loop)
+        case Called(func=Sym(key="len"), args=(of,)):
+            return _from_microbatch(of, loop)
+        case Element(loop=own):
+            return own == loop
+        case Attr(base=base) | Item(base=base):
+            return _from_microbatch(base, loop)
         case _:
             return loop in _loops(value)
 

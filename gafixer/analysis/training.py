@@ -20,6 +20,7 @@ from gafixer.analysis.values import (
     External,
     Instance,
     Item,
+    Listing,
     Mapping,
     Opaque,
     Poly,
@@ -170,12 +171,19 @@ def function(
     if name == "backward" and path.startswith("torch.autograd") and args:
         run.emit(EventKind.BACKWARD, spot, args[0])
         return Const(None)
+    if name in {"_foreach_div_", "_foreach_mul_"} and len(args) > 1 and "grad" in text(_element(args[0])):
+        rescale(run, algebra.divide(Const(1), args[1], spot) if "div" in name else args[1], spot)
+        return Const(None)
     if name == "initialize" and "deepspeed" in path:
         return Sequence((Sym("model_engine"), Sym("optimizer"), Sym("dataloader"), Sym("lr_scheduler")))
     if name in {"all_reduce", "reduce"} and path.startswith("torch.distributed"):
         _sum_in_place(run, args)
         return Const(None)
     return None
+
+
+def _element(value: Value) -> Value:
+    return value.element if isinstance(value, Listing) else value
 
 
 def _sum_in_place(run: Interpreter, args: list[Value]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import re
 
 from gafixer.analysis.site import Divisor, Scale
-from gafixer.analysis.values import Atom
+from gafixer.analysis.values import Atom, text
 from gafixer.findings import Role, Related, Severity
 from gafixer.rulebook import Rule
 from gafixer.wording import around, finding
@@ -44,7 +44,7 @@ def check(site: Site) -> Iterator[Finding]:
 
 def _counts_labels(site: Site, count: Atom) -> bool:
     """Whether a count is of labels that are compared with the ignored one, and not of targets already shifted."""
-    return "label" in site.source(count.spot) and count.mask is None
+    return "label" in site.source(count.spot) and "mask" not in text(count.mask)
 
 
 RULE = Rule("GA401", "unshifted-count", "Labels are counted that the loss shifts away.", check)

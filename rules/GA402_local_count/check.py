@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.site import Divisor, Items, Scale
+from gafixer.analysis.site import Divisor, Items, Scale, Variation
 from gafixer.analysis.values import Atom, Author, Kind, Poly, Reduction
 from gafixer.findings import Confidence, Related, Role, Severity
 from gafixer.rulebook import Rule
@@ -32,7 +32,7 @@ def check(site: Site) -> Iterator[Finding]:
                 site,
                 division.spot,
                 f"the sum is divided by this rank's {loss_name(term)}, and ranks average their gradients: an item's weight depends on its rank",
-                severity=Severity.WARNING,
+                severity=Severity.ERROR if term.variation is Variation.CERTAIN else Severity.WARNING,
                 confidence=Confidence.MEDIUM,
                 help_="sum the count over all ranks, and multiply the loss by their number",
                 related=[*around(site, term, division), evidence(site)],
