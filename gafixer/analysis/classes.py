@@ -18,12 +18,16 @@ __all__ = ["Assignment", "Classes"]
 
 
 class Assignment(NamedTuple):
-    """A value that a class gives to an attribute of its objects: in its body, or in `__init__` (then `self` names the object)."""
+    """A value that a class gives to an attribute of its objects.
+
+    In `__init__` then `self` names the object; otherwise in the class's body. `always`: under no condition.
+    """
 
     owner: ClassRef
     statement: ast.stmt
     value: ast.expr
     self: str | None
+    always: bool = True
 
 
 class Classes:
@@ -101,14 +105,15 @@ class _Members:
         if init is None or not init.args.args:
             return found
         own = init.args.args[0].arg
-        stack: list[ast.stmt] = list(reversed(init.body))
+        stack: list[tuple[ast.stmt, bool]] = [(node, True) for node in reversed(init.body)]
         while stack:
-            node = stack.pop()
+            node, always = stack.pop()
+            inner = always and isinstance(node, ast.With)
             for part in ("orelse", "body", "finalbody"):
-                stack += reversed(getattr(node, part, ()))
+                stack += [(child, inner) for child in reversed(getattr(node, part, ()))]
             for target, value in _assigned(node):
                 if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == own:
-                    found.setdefault(target.attr, []).append(Assignment(self._cls, node, value, own))
+                    found.setdefault(target.attr, []).append(Assignment(self._cls, node, value, own, always))
         return found
 
 

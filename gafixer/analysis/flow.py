@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.values import Spot, Value
 
-__all__ = ["NOTHING", "Flow", "Honours", "LossCall", "Maker", "closed", "counted", "join"]
+__all__ = ["NOTHING", "Flow", "Honours", "LossCall", "Maker", "closed", "counted", "join", "through"]
 
 
 class Honours(enum.Enum):
@@ -37,12 +37,16 @@ class Maker(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class LossCall:
-    """One place where a loss is made from labels, and whether the count reaches it."""
+    """One place where a loss is made from labels, and whether the count reaches it.
+
+    `via` is the call in the function that was traced that leads there, where it is made in another one.
+    """
 
     spot: Spot
     name: str
     honours: Honours
     maker: Maker
+    via: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,18 @@ def counted(flow: Flow) -> Flow:
 def closed(flow: Flow) -> Flow:
     """The same value, its losses reduced to a mean; what the count has divided already stays."""
     return _marked(flow, lambda honours: Honours.NO if honours is Honours.OPEN else honours)
+
+
+def through(flow: Flow, spot: Spot) -> Flow:
+    """The same value, with the call that leads to its losses."""
+
+    def led(part: Flow) -> Flow:
+        losses = frozenset(dataclasses.replace(c, via=spot) if c.spot != spot else c for c in part.losses)
+        parts = tuple(map(led, part.parts)) if part.parts is not None else None
+        fields = tuple((key, led(value)) for key, value in part.fields) if part.fields is not None else None
+        return dataclasses.replace(part, losses=losses, parts=parts, fields=fields)
+
+    return led(flow) if flow.whole().losses else flow
 
 
 def _marked(flow: Flow, change: Callable[[Honours], Honours]) -> Flow:

@@ -35,11 +35,12 @@ _SHORT = 60
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A switch that tells `Trainer` who divides: its value, and where it is set."""
+    """A switch that tells `Trainer` who divides: its value, where it is set, and whether that always happens."""
 
     name: str
     value: bool
     spot: Spot
+    always: bool = True
 
 
 @dataclass(frozen=True, slots=True)

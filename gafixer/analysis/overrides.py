@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.classes import Classes
+from gafixer.analysis.evidence import Surroundings
 from gafixer.analysis.flow import Flow, LossCall
 from gafixer.analysis.heads import Flag
 from gafixer.analysis.names import Names
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
+    from gafixer.analysis.site import Evidence
     from gafixer.analysis.source import Module
     from gafixer.findings import Place
 
@@ -45,7 +47,8 @@ class OverrideSite:
     parameter, ``**`` and the name of the catch-all one, or None. `missing` are the parameters that it can't take, with
     the release that began to hand them over. `mentions` says that the count's name is read in the body. `losses` are
     those that it returns, or sends backward; `divides` says that it divides by the steps itself. `flags` are switches
-    that say who divides; those of `lost` are set before `super().__init__` sets them anew.
+    that say who divides; those of `lost` are set before `super().__init__` sets them anew. `varies` is where the code
+    shows that counts vary.
     """
 
     kind: Kind
@@ -59,8 +62,14 @@ class OverrideSite:
     divides: bool
     flags: tuple[Flag, ...]
     lost: tuple[Flag, ...]
+    varies: Evidence | None
     path: str
     place: Callable[[Spot], Place]
+
+    @property
+    def undivided(self) -> bool:
+        """Whether a switch says, whatever happens, that `Trainer` shall divide by the steps."""
+        return any(not flag.value and flag.always for flag in self.flags)
 
     @property
     def title(self) -> str:
@@ -156,9 +165,16 @@ def _site(
         divides=re.search(r"/=?\s*self\.(args|current)\W*\w*gradient_accumulation_steps", body) is not None,
         flags=flags,
         lost=lost,
+        varies=_varies(module, classes),
         path=module.path,
         place=lambda spot: classes.names.modules.get(spot.path, module).place(spot),
     )
+
+
+def _varies(module: Module, classes: Classes) -> Evidence | None:
+    others = [other for other in classes.names.modules.values() if other is not module]
+    found = Surroundings([module, *others]).varies()
+    return found[0][2] if found else None
 
 
 def _catches(node: ast.FunctionDef, name: str) -> bool:
@@ -191,7 +207,7 @@ def _flags(cls: ClassRef, classes: Classes, module: Module) -> tuple[tuple[Flag,
             node = given.statement
             spot = Spot(given.owner.module, node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
             early = name == "model_accepts_loss_kwargs" and (given.self is None or _before_super(given.owner, node))
-            (lost if early else held).append(Flag(name, given.value.value, spot))
+            (lost if early else held).append(Flag(name, given.value.value, spot, given.always))
     for match in re.finditer(r"^[ \t]*(?!self\b)\w+\.(\w+)[ \t]*=[ \t]*(True|False)", module.source, re.MULTILINE):
         if match[1] in TRAINER_FLAGS:
             row = module.source.count("\n", 0, match.start()) + 1

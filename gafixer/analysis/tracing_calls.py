@@ -129,6 +129,8 @@ def follow(run: Tracer, func: Func, given: _Given, spot: Spot, name: str = "") -
     if not interesting and not (short and _LOSS_NAME.search(name)):
         return Flow(count=any(f.count for f in (*given.args, *given.keywords.values())))
     result = run.run(func, bind(run, func, given))
+    if len(run.frames) == 1:
+        result = flows.through(result, spot)
     if result.whole().losses or not _is_loss_name(name) or not given.labels:
         return result
     # A loss function whose parts were not recognized: what it was handed decides.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
     """At the signature: there the count arrives."""
-    if override.taken is None or override.missing or any(not flag.value for flag in override.flags):
+    if override.taken is None or override.missing or override.undivided:
         return
     dropped = [call for call in override.losses if call.honours is Honours.NO]
     if not dropped:
@@ -36,7 +36,10 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
         confidence=Confidence.MEDIUM if override.mentions else Confidence.HIGH,
         help_="sum the loss and divide it by the count, hand the count on, or tell Trainer after super().__init__(): "
         "self.model_accepts_loss_kwargs = False",
-        related=[Related(Role.MEAN, override.place(call.spot), _what(call)) for call in dropped],
+        related=[
+            *(Related(Role.MEAN, override.place(call.spot), _what(call)) for call in dropped),
+            *(Related(Role.MEAN, override.place(call.via), "through this call") for call in dropped if call.via is not None),
+        ],
     )
 
 
@@ -44,7 +47,7 @@ def _severity(override: OverrideSite, target: Target) -> Severity:
     if target.division is Division.ACCELERATE or override.divides:
         return Severity.INFO
     used = any(call.honours is Honours.YES for call in override.losses)
-    return Severity.WARNING if used or override.mentions else Severity.ERROR
+    return Severity.WARNING if used or override.mentions or override.flags else Severity.ERROR
 
 
 def _message(override: OverrideSite, dropped: list[LossCall], target: Target) -> str:

@@ -47,6 +47,9 @@ def check_override(override: OverrideSite, target: Target) -> Iterator[Finding]:
         if flag.name == "loss_is_scaled_for_ga" and not flag.value and honours == {Honours.YES}:
             said = f"lets Trainer divide by the steps, but {override.title} has divided by {COUNT}: the gradient is {_STEPS} times too small"
             yield _finding(override, flag, f"{flag.name} = False {said}", Severity.ERROR)
+        elif flag.name == "model_accepts_loss_kwargs" and not flag.value and Honours.YES in honours:
+            said = f"keeps {COUNT} from {override.title}, which would hand it on: Trainer takes a mean of the microbatches' means"
+            yield _finding(override, flag, f"{flag.name} = False {said}", Severity.WARNING)
         elif flag.value and honours == {Honours.NO}:
             said = f"tells Trainer that {override.title} divides by {COUNT}, but its loss is a mean: the gradient is {_STEPS} times too big"
             yield _finding(override, flag, f"{flag.name} = True {said}", Severity.ERROR)
@@ -60,7 +63,7 @@ def _finding(subject: HeadSite | OverrideSite, flag: Flag, message: str, severit
         message,
         severity=severity,
         help_="make the switch say what the loss does",
-        related=[Related(Role.MEAN, subject.place(call.spot), f"this loss {call.honours.value}") for call in subject.losses],
+        related=[Related(Role.MEAN, subject.place(call.spot), f"this loss {call.honours.value}") for call in subject.losses if call.honours is not Honours.YES],
     )
 
 
