@@ -70,6 +70,8 @@ def around(site: Site, term: LossTerm | None = None, division: Division | None =
     found.append(Related(Role.BACKWARD, site.place(site.backward.spot), f"backward{by}"))
     if site.window.step is not None:
         found.append(Related(Role.STEP, site.place(site.window.step.spot), "the optimizer steps"))
+    if site.steps_given is not None:
+        found.append(Related(Role.EVIDENCE, site.place(site.steps_given.spot), site.steps_given.message))
     if term is not None:
         found += [Related(Role.EVIDENCE, site.place(e.spot), e.message) for e in term.evidence]
     return found

@@ -17,7 +17,7 @@ class Matter(enum.Flag):
     TRAINER = enum.auto()
 
 
-_BACKWARD = re.compile(rb"backward\b|num_items_in_batch")
+_BACKWARD = re.compile(rb"backward\b|num_items_in_batch|[Ll]ightning(?s:.)*?def training_step")
 _TRAINER = re.compile(
     rb"\bdef (?:compute_loss|training_step|get_batch_samples)\b|compute_loss_func|LOSS_MAPPING|\.loss_function[ \t]*="
 )

@@ -6,10 +6,11 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gafixer.analysis import requirements
+from gafixer.analysis import outside, requirements
 from gafixer.analysis.source import Module, Unreadable
 
 if TYPE_CHECKING:
+    from gafixer.analysis.outside import Setting
     from gafixer.analysis.requirements import Requirement
 
 __all__ = ["FileProject", "MemoryProject", "Project"]
@@ -30,13 +31,20 @@ class Project(Protocol):
         """What the project says of Transformers, as it holds for the file `importer`, or None."""
         ...
 
+    def settings(self, importer: str) -> tuple[Setting, ...]:
+        """Numbers of steps that files around `importer` give."""
+        ...
+
 
 class MemoryProject:
     """A project held in memory: dotted module name -> source."""
 
-    def __init__(self, sources: dict[str, str], requirement: Requirement | None = None) -> None:
+    def __init__(
+        self, sources: dict[str, str], requirement: Requirement | None = None, settings: tuple[Setting, ...] = ()
+    ) -> None:
         self._sources = sources
         self._requirement = requirement
+        self._settings = settings
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str, importer: str) -> Module | None:
@@ -54,6 +62,10 @@ class MemoryProject:
     def requirement(self, importer: str) -> Requirement | None:
         """See `Project`."""
         return self._requirement
+
+    def settings(self, importer: str) -> tuple[Setting, ...]:
+        """See `Project`."""
+        return self._settings
 
 
 class FileProject:
@@ -86,11 +98,24 @@ class FileProject:
         """See `Project`. The nearest folder that says something, up to the project's root."""
         return self._requirement(Path(importer).absolute().parent)
 
+    def settings(self, importer: str) -> tuple[Setting, ...]:
+        """See `Project`. Of the whole project: who trains is often started from another folder."""
+        return self._settings(self._root(Path(importer).absolute().parent))
+
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _requirement(self, folder: Path) -> Requirement | None:
-        root = next((f for f in (folder, *folder.parents) if self._exists(f / ".git")), None)
-        root = root or next((f for f in (folder, *folder.parents) if self._is_root(f)), folder)
-        return requirements.requirement(folder, root)
+        return requirements.requirement(folder, self._root(folder))
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _settings(self, root: Path) -> tuple[Setting, ...]:
+        return outside.settings(root)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _root(self, folder: Path) -> Path:
+        """The checkout that a folder is in, else the nearest folder that looks like a project's."""
+        around = (folder, *folder.parents)
+        checkout = next((f for f in around if self._exists(f / ".git")), None)
+        return checkout or next((f for f in around if self._is_root(f)), folder)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _roots(self, folder: Path) -> tuple[tuple[Path, str | None], ...]:
