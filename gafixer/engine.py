@@ -11,7 +11,7 @@ from gafixer.findings import Confidence, Finding, Place, Position, Severity, Spa
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
-    from gafixer.analysis.source import Unreadable
+    from gafixer.analysis.source import UnreadableError
     from gafixer.settings import Settings
 
 __all__ = ["Report", "check_source", "trace", "wanted"]
@@ -30,11 +30,11 @@ def wanted(source: bytes) -> bool:
         return True
     if source.isascii() and b"coding" not in source[:400]:
         return False
-    from gafixer.analysis.source import Unreadable, decode
+    from gafixer.analysis.source import UnreadableError, decode
 
     try:
         decode(source)
-    except Unreadable:
+    except UnreadableError:
         return True
     return False
 
@@ -47,11 +47,11 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     """
     from gafixer import precedence, rulebook
     from gafixer.analysis import build
-    from gafixer.analysis.source import Module, Unreadable
+    from gafixer.analysis.source import Module, UnreadableError
 
     try:
         module = Module.read(_name(path), path, source, whole=True)
-    except Unreadable as error:
+    except UnreadableError as error:
         return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
     rules = [r for r in rulebook.load() if r.check is not None]
     found: dict[tuple[str, Place], Finding] = {}
@@ -69,7 +69,7 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
 
     Raises:
-        Unreadable: the file is no Python.
+        UnreadableError: the file is no Python.
     """
     from gafixer.analysis import build
     from gafixer.analysis.source import Module
@@ -80,7 +80,7 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row)
 
 
-def unreadable(path: str, error: Unreadable) -> Finding:
+def unreadable(path: str, error: UnreadableError) -> Finding:
     """The finding for a file that is no Python."""
     here = Position(error.row, error.column)
     return Finding(
