@@ -57,7 +57,7 @@ SAME_ITEMS = frozenset(
         "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "float", "double", "half", "bfloat16", "to",
         "cuda", "cpu", "type", "type_as", "clone", "transpose", "permute", "expand", "expand_as", "long", "int", "bool",
         "requires_grad_", "view_as", "swapaxes", "movedim", "unflatten", "nan_to_num", "clamp", "clamp_min",
-        "clamp_max", "clip", "max", "maximum", "minimum", "retain_grad", "as_tensor", "tensor", "where", "abs", "clamp_",
-        "item_", "to_local", "full_tensor", "redistribute", "as_subclass", "local_value",
+        "clamp_max", "clip", "max", "maximum", "minimum", "retain_grad", "as_tensor", "tensor", "where", "abs",
+        "clamp_", "item_", "to_local", "full_tensor", "redistribute", "as_subclass", "local_value",
     }
 )  # fmt: skip
