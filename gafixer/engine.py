@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gafixer.analysis.project import Project
-    from gafixer.analysis.source import Module, Unreadable
+    from gafixer.analysis.source import Module, UnreadableError
     from gafixer.settings import Settings
 
 __all__ = ["Report", "check_source", "trace", "wanted"]
@@ -32,11 +32,11 @@ def wanted(source: bytes) -> bool:
         return True
     if source.isascii() and b"coding" not in source[:400]:
         return False
-    from gafixer.analysis.source import Unreadable, decode
+    from gafixer.analysis.source import UnreadableError, decode
 
     try:
         decode(source)
-    except Unreadable:
+    except UnreadableError:
         return True
     return False
 
@@ -47,7 +47,7 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     `path` is the name that findings carry; `project` answers what the modules that it imports say. A file that does
     not decode or parse has one finding, GA900.
     """
-    from gafixer.analysis.source import Module, Unreadable
+    from gafixer.analysis.source import Module, UnreadableError
 
     about = prefilter.matter(source)
     # Heads are looked at block by block: of a large file most blocks are none.
@@ -57,7 +57,7 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
         said = list(_said(module, project, about, settings))
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
-    except Unreadable as error:
+    except UnreadableError as error:
         return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
     found: dict[tuple[str, Place], Finding] = {}
     for finding in said:
@@ -94,7 +94,7 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
 
     Raises:
-        Unreadable: the file is no Python.
+        UnreadableError: the file is no Python.
     """
     from gafixer.analysis import build
     from gafixer.analysis.source import Module
@@ -105,7 +105,7 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row)
 
 
-def unreadable(path: str, error: Unreadable) -> Finding:
+def unreadable(path: str, error: UnreadableError) -> Finding:
     """The finding for a file that is no Python."""
     here = Position(error.row, error.column)
     return Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, loops
+from gafixer.analysis import algebra, calls, loops, reductions
 from gafixer.analysis.values import (
     OPAQUE,
     Called,
@@ -120,7 +120,7 @@ def augmented(run: Interpreter, node: ast.AugAssign) -> None:
     spot = run.spot(node)
     match node.op:
         case ast.Add():
-            result = algebra.accumulate(before, more, loops.carried_over(run, node.target), spot, run.loops)
+            result = reductions.accumulate(before, more, loops.carried_over(run, node.target), spot, run.loops)
         case ast.Sub():
             result = algebra.add(before, algebra.negate(more))
         case ast.Mult():

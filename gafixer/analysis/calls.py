@@ -372,4 +372,3 @@ def note_rescale(run: Interpreter, target: ast.expr, factor: Value, spot: Spot) 
     """``p.grad *= n``: gradients are scaled after backward."""
     if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in ast.unparse(target):
         training.rescale(run, factor, spot)
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, loops, training
+from gafixer.analysis import algebra, calls, loops, reductions, training
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import (
     OPAQUE,
@@ -37,7 +37,6 @@ from gafixer.analysis.values import (
     Value,
     depth,
 )
-
 from gafixer.data.frameworks import STEPS_NAME
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
         case Mapping(entries=entries), _ if entries:
             return algebra.choose(value for _, value in entries)
         case Atom(reduction=Reduction.NONE) | Poly(), _:
-            return base if isinstance(key, Const) or key == OPAQUE else algebra.select(base, key)
+            return base if isinstance(key, Const) or key == OPAQUE else reductions.select(base, key)
         case Detached(of=of), _:
             return Detached(_item(of, key, sliced=sliced))
         case Sym() | Attr() | Item() | Element() | Called(), _ if depth(base) < 8:
@@ -229,7 +228,7 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
 
 
 def _dict(run: Interpreter, keys: list[ast.expr | None], values: list[ast.expr]) -> Value:
-    entries = []
+    entries: list[tuple[object, Value]] = []
     for key, value in zip(keys, values, strict=True):
         result = run.evaluate(value)
         match key:
@@ -306,7 +305,9 @@ def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Valu
 
 def _power(left: Value, right: Value, run: Interpreter, node: ast.BinOp) -> Value:
     match algebra.number(left), algebra.number(right):
-        case (float() as a, float() as b) if abs(a) < 1e6 and abs(b) < 64 and (a > 0 or b.is_integer()) and (a or b > 0):
+        case (float() as a, float() as b) if (
+            abs(a) < 1e6 and abs(b) < 64 and (a > 0 or b.is_integer()) and (a or b > 0)
+        ):
             return Const(a**b)
         case (_, 2.0):
             return Called(External("pow"), (left,), (), run.spot(node), run.loops)

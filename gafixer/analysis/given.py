@@ -123,10 +123,16 @@ def _value(node: ast.expr, module: Module) -> Value:
     if isinstance(node, ast.Constant):
         return Const(node.value)
     if isinstance(node, ast.Name):
-        given = set(re.findall(rf"^[ \t]*{node.id}[ \t]*=[ \t]*([^#\n]*?)[ \t]*(?:#.*)?$", module.source, re.MULTILINE))
-        if len(given) == 1 and (literal := given.pop()).isdecimal():
-            return Const(int(literal))
+        given = [value for statement in module.statements() for value in _assigned(statement, node.id)]
+        if given and all(isinstance(value, ast.Constant) for value in given) and len({ast.unparse(v) for v in given}) == 1:
+            return _value(given[0], module)
     return Sym(ast.unparse(node))
+
+
+def _assigned(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            yield node.value
 
 
 def _evidence(module: Module, node: ast.expr, message: str) -> Evidence:

@@ -10,21 +10,15 @@ from gafixer.analysis import algebra
 from gafixer.analysis.events import Loop, LoopKind
 from gafixer.analysis.values import (
     OPAQUE,
-    Atom,
-    Attr,
     Called,
     Compare,
     Const,
-    Detached,
     Element,
-    External,
     Index,
     Instance,
-    Item,
     Listing,
     Mapping,
     Modulo,
-    Poly,
     Sequence,
     Sym,
     Value,
@@ -40,7 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["append", "carried_over", "comprehension", "run_for", "run_while"]
 
 #: Wrappers that give what they are given, one by one.
-_THROUGH = ("tqdm", "trange", "track", "rich_tqdm", "progress", "iter", "list", "tuple", "reversed", "sorted", "cycle", "log_every", "prefetch")  # fmt: skip
+_THROUGH = frozenset(
+    {"tqdm", "trange", "track", "rich_tqdm", "progress", "iter", "list", "tuple", "reversed", "sorted", "cycle"}
+    | {"log_every", "prefetch"}
+)
 
 
 def run_for(run: Interpreter, node: ast.For | ast.AsyncFor) -> None:

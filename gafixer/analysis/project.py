@@ -6,8 +6,12 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+<<<<<<< HEAD
 from gafixer.analysis import outside, requirements
 from gafixer.analysis.source import Module, Unreadable
+=======
+from gafixer.analysis.source import Module, UnreadableError
+>>>>>>> main
 
 if TYPE_CHECKING:
     from gafixer.analysis.outside import Setting
@@ -153,7 +157,7 @@ class FileProject:
             if not path.is_file() or path.stat().st_size > _MOST_BYTES:
                 return None
             return Module.read(name, _shown(path), path.read_bytes(), whole=False, is_package=is_package)
-        except (OSError, Unreadable):
+        except (OSError, UnreadableError):
             return None  # evidence that can't be read is no evidence; the file's own scan reports it
 
 

@@ -43,7 +43,9 @@ def runs(module: Module, project: Project) -> list[Run]:
     """Run every root of a module; then every function whose backward call no root reached."""
     roots = list(_functions(module))
     training = _training(module, project, roots)
-    called = {name for root in training for name in _called(root, module) if root.node is None or name != root.node.name}
+    called = {
+        name for root in training for name in _called(root, module) if root.node is None or name != root.node.name
+    }
     order = [r for r in training if r.node is None or r.node.name not in called]
     made: list[Run] = []
     dull: set[int] = set()

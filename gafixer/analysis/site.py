@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.windows import Window
     from gafixer.findings import Place
 
-__all__ = ["Divisor", "Division", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
+__all__ = ["Division", "Divisor", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
 
 
 class Divisor(enum.Enum):
@@ -162,6 +162,4 @@ class Site:
 
     def happening(self, kind: EventKind) -> list[Event]:
         """The events of a kind, in the ordinary course of training."""
-        return [
-            e for e in self.events if e.kind is kind and not any(isinstance(f, Suspended) for f in e.frames)
-        ]
+        return [e for e in self.events if e.kind is kind and not any(isinstance(f, Suspended) for f in e.frames)]

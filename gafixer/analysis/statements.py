@@ -69,16 +69,16 @@ def _simple(run: Interpreter, node: ast.stmt) -> None:
     match node:
         case ast.Expr(value=value):
             _expression(run, value)
-        case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(left=ast.Name(id=same), op=ast.Add()) as whole) if (
-            name == same
-        ):
+        case ast.Assign(
+            targets=[ast.Name(id=name) as target], value=ast.BinOp(left=ast.Name(id=same), op=ast.Add()) as whole
+        ) if name == same:
             assignment.augmented(run, ast.copy_location(ast.AugAssign(target, whole.op, whole.right), node))
         case ast.Assign(targets=targets, value=value):
             result = run.evaluate(value)
-            for target in targets:
-                assignment.assign(run, target, result)
-        case ast.AnnAssign(target=target, value=value) if value is not None:
-            assignment.assign(run, target, run.evaluate(value))
+            for bound in targets:
+                assignment.assign(run, bound, result)
+        case ast.AnnAssign(target=annotated, value=value) if value is not None:
+            assignment.assign(run, annotated, run.evaluate(value))
         case ast.AugAssign():
             assignment.augmented(run, node)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -180,7 +180,7 @@ class _Arm:
 
     def join(self) -> None:
         """Both arms go on: what they assigned differently may be either."""
-        env, heap, assigned = self._marks
+        env, heap, _ = self._marks
         _merge(self._env, self._in_env, env)
         _merge(self._heap, self._in_heap, heap)
         for key, (_, around) in self._in_assigned.items():

@@ -42,7 +42,9 @@ _COUNT = re.compile(
     r"|n_valid|num_valid|loss_tokens|active",
     re.IGNORECASE,
 )
-_SAMPLES = re.compile(r"batch_?size|\bbsz?\b|\bbs\b|\.shape|\.size\(|\blen\(\)|n_?samples|nsents|micro_?bs", re.IGNORECASE)
+_SAMPLES = re.compile(
+    r"batch_?size|\bbsz?\b|\bbs\b|\.shape|\.size\(|\blen\(\)|n_?samples|nsents|micro_?bs", re.IGNORECASE
+)
 _LOSS = re.compile(r"loss|\bnll\b|\bce\b|objective|\bce_|_ce\b|elbo", re.IGNORECASE)
 
 
@@ -66,7 +68,11 @@ def _nothing(spot: Spot) -> tuple[Atom, tuple[Factor, ...], float]:
 def _headed(term: Term, spot: Spot, *, alone: bool) -> tuple[Atom, tuple[Factor, ...], float]:
     """A term with its atom: where it has none, the factor that is most like a loss becomes it."""
     if term.atom is not None:
-        if term.atom.kind is Kind.REDUCED and term.atom.of is not None and (found := head(term.atom.of, spot)) is not None:
+        if (
+            term.atom.kind is Kind.REDUCED
+            and term.atom.of is not None
+            and (found := head(term.atom.of, spot)) is not None
+        ):
             loops, accumulated = term.atom.loops, term.atom.accumulated
             return dataclasses.replace(found, loops=loops, accumulated=accumulated), term.factors, term.coefficient
         return term.atom, term.factors, term.coefficient
@@ -106,8 +112,10 @@ def head(value: Value, spot: Spot) -> Atom | None:
 
 
 _MODEL = re.compile(
-    r"model|net\b|engine|\bgpt|bert|llama|lm$|policy|student|forward$|\bm$|module|decoder|For[A-Z]\w+|LMHead|from_pretrained", re.IGNORECASE
-)  # fmt: skip
+    r"model|net\b|engine|\bgpt|bert|llama|lm$|policy|student|forward$|\bm$|module|decoder|For[A-Z]\w+|LMHead"
+    r"|from_pretrained",
+    re.IGNORECASE,
+)
 
 
 def _is_model(func: Value) -> bool:
@@ -235,7 +243,7 @@ def divisions(factors: tuple[Factor, ...], window: Window) -> tuple[Division, ..
 def scale(atom: Atom, found: tuple[Division, ...]) -> Scale:
     """Whether a term is a mean over its own microbatch. A sum over its own count is one."""
     if any(d.divisor is Divisor.LOCAL_ITEMS and d.power < 0 for d in found):
-        return Scale.MEAN if atom.reduction in {Reduction.SUM, Reduction.UNKNOWN, Reduction.NONE} else Scale.MEAN
+        return Scale.MEAN
     match atom.reduction:
         case Reduction.MEAN:
             undone = any(d.divisor in {Divisor.LOCAL_ITEMS, Divisor.SAMPLES} and d.power > 0 for d in found)
@@ -244,5 +252,3 @@ def scale(atom: Atom, found: tuple[Division, ...]) -> Scale:
             return Scale.MEAN if any(d.divisor is Divisor.SAMPLES and d.power < 0 for d in found) else Scale.SUM
         case _:
             return Scale.UNKNOWN
-
-

@@ -156,5 +156,3 @@ def _accumulates(event: Event) -> bool:
 
 def _shares(event: Event, backward: Event) -> bool:
     return _depth(event, backward) == len(backward.loops)
-
-

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """One finding per site, at the division: all terms of a loss share it."""
     if not site.accumulates or site.window.shape is Shape.SINGLE:

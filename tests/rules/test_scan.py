@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent.name for path in (ROOT / "rules").glob("GA*/bad.py"))
 LOUD = {"error", "warning"}
 
+
 @pytest.fixture(scope="module")
 def said() -> dict[str, list[dict[str, Any]]]:
     """File -> all that is said of it, of one scan over all rules."""
