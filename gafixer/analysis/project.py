@@ -6,12 +6,8 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-<<<<<<< HEAD
 from gafixer.analysis import outside, requirements
-from gafixer.analysis.source import Module, Unreadable
-=======
 from gafixer.analysis.source import Module, UnreadableError
->>>>>>> main
 
 if TYPE_CHECKING:
     from gafixer.analysis.outside import Setting

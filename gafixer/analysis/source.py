@@ -100,13 +100,8 @@ class Block:
         if self.nodes is None:
             try:
                 self.nodes = parse(self.text, self.row)
-<<<<<<< HEAD
-            except Unreadable:
-                self.nodes, self.broken = [], True
-=======
             except UnreadableError:
-                self.nodes = []
->>>>>>> main
+                self.nodes, self.broken = [], True
         return self.nodes
 
 
@@ -118,14 +113,10 @@ def _cut(source: str) -> Iterator[Block]:
     for end in [*starts[1:], len(source)]:
         piece = source[begin:end]
         if end < len(source) and (
-<<<<<<< HEAD
-            piece.count('"""') % 2 or piece.count("'''") % 2 or _is_bare(piece) or piece.rstrip().endswith(("\\", "("))
-=======
             piece.count('"""') % 2
             or piece.count("'''") % 2
-            or piece.startswith("@")
+            or _is_bare(piece)
             or piece.rstrip().endswith(("\\", "("))
->>>>>>> main
         ):
             continue
         head = _DECORATED.search(piece) if piece.startswith("@") else _HEAD.match(piece)
