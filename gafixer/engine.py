@@ -51,7 +51,7 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
 
     about = prefilter.matter(source)
     # Heads are looked at block by block: of a large file most blocks are none.
-    whole = about is not prefilter.Matter.HEAD
+    whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
     try:
         module = Module.read(_name(path), path, source, whole=whole)
         said = list(_said(module, project, about, settings))
@@ -78,8 +78,8 @@ def _said(module: Module, project: Project, about: prefilter.Matter, settings: S
 
         for site in build.sites(module, project):
             yield from precedence.settle(f for rule in rules if rule.check is not None for f in rule.check(site))
-    if about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER):
-        from gafixer.analysis import heads, overrides, requirements
+    if about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER | prefilter.Matter.USER):
+        from gafixer.analysis import heads, overrides, requirements, uses
 
         meant = requirements.target(project.requirement(module.path), settings.target_transformers)
         for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
@@ -88,6 +88,10 @@ def _said(module: Module, project: Project, about: prefilter.Matter, settings: S
         for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
             made = (f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant))
             yield from precedence.settle(made)
+        if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
+            for rule in rules:
+                if rule.check_uses is not None:
+                    yield from rule.check_uses(used, meant)
 
 
 def trace(source: bytes, path: str, project: Project, row: int) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.overrides import OverrideSite
     from gafixer.analysis.requirements import Target
     from gafixer.analysis.site import Site
+    from gafixer.analysis.uses import Uses
     from gafixer.findings import Finding
 
 __all__ = ["Rule", "catalogue", "folder", "load", "page"]
@@ -29,9 +30,10 @@ __all__ = ["Rule", "catalogue", "folder", "load", "page"]
 class Rule:
     """A fault that gafixer knows.
 
-    A rule is a predicate on facts, and yields findings: `check` looks at one site, `check_head` at one head and
-    `check_override` at one override of a Trainer's part, both with the releases of Transformers that are meant. A rule
-    that the engine itself raises has none of them (unreadable source has no sites).
+    A rule is a predicate on facts, and yields findings: `check` looks at one site, `check_head` at one head,
+    `check_override` at one override of a Trainer's part and `check_uses` at what a file uses of the library, these with
+    the releases of Transformers that are meant. A rule that the engine itself raises has none of them (unreadable
+    source has no sites).
     """
 
     code: str
@@ -40,6 +42,7 @@ class Rule:
     check: Callable[[Site], Iterator[Finding]] | None = None
     check_head: Callable[[HeadSite, Target], Iterator[Finding]] | None = None
     check_override: Callable[[OverrideSite, Target], Iterator[Finding]] | None = None
+    check_uses: Callable[[Uses, Target], Iterator[Finding]] | None = None
 
 
 @functools.cache

@@ -15,6 +15,7 @@ class Matter(enum.Flag):
     BACKWARD = enum.auto()
     HEAD = enum.auto()
     TRAINER = enum.auto()
+    USER = enum.auto()
 
 
 _BACKWARD = re.compile(rb"backward\b|num_items_in_batch|[Ll]ightning(?s:.)*?def training_step")
@@ -26,7 +27,7 @@ _TARGETS = re.compile(rb"\blabels\b")
 
 
 def matter(source: bytes) -> Matter:
-    """What a file may hold: a loss that goes backward, a head, an override of a Trainer's part."""
+    """What a file may hold: a loss that goes backward, a head, an override of a Trainer's part, a user of one."""
     found = Matter.NOTHING
     if _BACKWARD.search(source) is not None:
         found |= Matter.BACKWARD
@@ -35,6 +36,8 @@ def matter(source: bytes) -> Matter:
     # Plain searches first: most files fail the first one, and those cost next to nothing.
     if b"class " in source and b"loss" in source and _MODEL.search(source) is not None and _TARGETS.search(source) is not None:
         found |= Matter.HEAD
+    if b"Trainer(" in source and b"transformers" in source:
+        found |= Matter.USER
     return found
 
 

@@ -6,9 +6,12 @@ import enum
 import re
 
 __all__ = [
+    "CAUSAL_HEADS",
     "COUNT",
+    "COUNTED_HEADS",
     "DEFAULT_LOSS_TYPE",
     "DIVISIONS",
+    "HEAD_NAME",
     "LABELS",
     "LOSS_TYPES",
     "PARTLY_COUNTED",
@@ -21,6 +24,13 @@ __all__ = [
 
 #: The name under which `Trainer` hands the window's count to models and losses.
 COUNT = "num_items_in_batch"
+
+#: What the name of a class with a default loss looks like.
+HEAD_NAME = r"\w*(?:For[A-Z]\w+|LMHeadModel|WithLMHead|DoubleHeadsModel)"
+
+#: Of these, those whose loss shifts the labels, and those that score tokens and not samples.
+CAUSAL_HEADS = r"ForCausalLM|LMHeadModel|ForConditionalGeneration|ForSeq2SeqLM|ForVision2Seq|ForImageTextToText"
+COUNTED_HEADS = rf"{CAUSAL_HEADS}|ForMaskedLM|ForTokenClassification|ForPreTraining|WithLMHead"
 
 #: Parameters of a forward that hold targets. `Trainer` counts the items of `labels` alone.
 LABELS = re.compile(
