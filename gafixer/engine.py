@@ -86,7 +86,9 @@ def _said(module: Module, project: Project, about: prefilter.Matter, settings: S
             made = (f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant))
             yield from precedence.settle(made)
         for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
-            made = (f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant))
+            made = (
+                f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant)
+            )
             yield from precedence.settle(made)
         if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
             for rule in rules:

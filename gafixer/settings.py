@@ -215,7 +215,7 @@ def _release(source: _Source, key: str, value: object) -> str:
             return value
     except InvalidSpecifier:
         pass
-    raise source.wrong(key, f"'{key}' must be a version or a range of versions, for example \"4.57\" or \">=4.53,<5\"")
+    raise source.wrong(key, f'\'{key}\' must be a version or a range of versions, for example "4.57" or ">=4.53,<5"')
 
 
 _KEYS: dict[str, Callable[[_Source, str, object], object]] = {

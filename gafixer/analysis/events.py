@@ -11,7 +11,19 @@ from gafixer.analysis.values import External
 if TYPE_CHECKING:
     from gafixer.analysis.values import Spot, Value
 
-__all__ = ["AUTOMATIC", "Branch", "Call", "Event", "EventKind", "Frame", "Framework", "Loop", "LoopKind", "Suspended", "Within"]
+__all__ = [
+    "AUTOMATIC",
+    "Branch",
+    "Call",
+    "Event",
+    "EventKind",
+    "Frame",
+    "Framework",
+    "Loop",
+    "LoopKind",
+    "Suspended",
+    "Within",
+]
 
 
 #: The subject of a backward call that Lightning makes by itself.

@@ -34,7 +34,7 @@ class Given:
 
 
 def lightning(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | None:
-    """What `accumulate_grad_batches` is: of a Trainer in sight, else of one elsewhere in the project. None: not said."""
+    """What `accumulate_grad_batches` is: of a Trainer in sight, else of one in the project. None: not said."""
     modules = list(modules)
     trainers = [found for module in modules for found in _keywords(module, _LIGHTNING_KEY)]
     if trainers:
@@ -85,7 +85,9 @@ def _keywords(module: Module, key: str) -> Iterator[Given]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
                 for keyword in node.keywords:
                     if keyword.arg == key and _is_maker(node.func):
-                        yield Given(_value(keyword.value, module), _evidence(module, keyword.value, f"{key} is set here"))
+                        yield Given(
+                            _value(keyword.value, module), _evidence(module, keyword.value, f"{key} is set here")
+                        )
 
 
 def _is_maker(func: ast.expr) -> bool:
@@ -124,7 +126,11 @@ def _value(node: ast.expr, module: Module) -> Value:
         return Const(node.value)
     if isinstance(node, ast.Name):
         given = [value for statement in module.statements() for value in _assigned(statement, node.id)]
-        if given and all(isinstance(value, ast.Constant) for value in given) and len({ast.unparse(v) for v in given}) == 1:
+        if (
+            given
+            and all(isinstance(value, ast.Constant) for value in given)
+            and len({ast.unparse(v) for v in given}) == 1
+        ):
             return _value(given[0], module)
     return Sym(ast.unparse(node))
 

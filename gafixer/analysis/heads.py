@@ -12,7 +12,7 @@ from gafixer.analysis.flow import NOTHING, Flow
 from gafixer.analysis.names import Names
 from gafixer.analysis.tracing import Tracer
 from gafixer.analysis.tracing_calls import defaults
-from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, Spot
+from gafixer.analysis.values import ClassRef, External, Func, Instance, Spot
 from gafixer.data.transformers import COUNT, LABELS
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
     return HeadSite(
         name=cls.name,
         spot=_header(cls),
-        forward=_spot(forward.module, forward.node),
+        forward=_def(forward.module, forward.node),
         library=_is_library(lineage),
         kwargs=kwarg.arg if kwarg is not None else None,
         named=COUNT in _parameters(forward.node),
@@ -140,7 +140,9 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> li
 
 def _environment(forward: Func, cls: ClassRef) -> dict[str, Flow]:
     """The parameters of a forward as `Trainer` fills them: labels, and the count in what catches all."""
-    env = {name: Flow(labels=LABELS.search(name) is not None, count=name == COUNT) for name in _parameters(forward.node)}
+    env = {
+        name: Flow(labels=LABELS.search(name) is not None, count=name == COUNT) for name in _parameters(forward.node)
+    }
     env = {**defaults(forward.node), **{name: flow for name, flow in env.items() if flow != NOTHING}}
     env.update({name: Flow(value=Instance(cls, 0)) for name in _parameters(forward.node)[:1]})
     kwarg = forward.node.args.kwarg
@@ -186,7 +188,14 @@ def _spot(path: str, node: ast.stmt) -> Spot:
     return Spot(path, node.lineno, node.col_offset, end, node.end_col_offset or node.col_offset)
 
 
+def _def(path: str, node: ast.FunctionDef) -> Spot:
+    """The ``def name`` of a function."""
+    return Spot(path, node.lineno, node.col_offset, node.lineno, node.col_offset + len(f"def {node.name}".encode()))
+
+
 def _header(cls: ClassRef) -> Spot:
     """The ``class Name`` of a class statement."""
     node = cls.node
-    return Spot(cls.module, node.lineno, node.col_offset, node.lineno, node.col_offset + len(f"class {node.name}".encode()))
+    return Spot(
+        cls.module, node.lineno, node.col_offset, node.lineno, node.col_offset + len(f"class {node.name}".encode())
+    )

@@ -22,9 +22,9 @@ _MOST_FILES = 1500
 _MOST_BYTES = 200_000
 _DEEPEST = 5
 
-_WRITTEN = re.compile(
-    rf"(?P<key>{'|'.join(sorted(KEYS, key=len, reverse=True))})[\"']?(?:[ \t]*[:=][ \t]*|[ \t]+|[\"'],[ \t]*[\"']?)[\"']?(?P<value>\d+|\"?auto\"?)\b"
-)
+_KEY = "|".join(sorted(KEYS, key=len, reverse=True))
+#: `key: 4`, `key = 4`, `"key": 4`, `--key 4`, `--key=4`, and two strings of a list.
+_WRITTEN = re.compile(rf"(?P<key>{_KEY})[\"']?(?:[ \t]*[:=][ \t]*|[ \t]+|,[ \t]*)[\"']?(?P<value>\d+)\b(?![.\w])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,14 @@ def read(text: str, shown: str) -> Iterator[Setting]:
     for match in _WRITTEN.finditer(text):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()]
-        if before.lstrip().startswith(("#", "//")) or not match["value"].isdecimal():
+        if before.lstrip().startswith(("#", "//")):
             continue
         row = text.count("\n", 0, start) + 1
         column = len(before.encode())
         spot = Spot(shown, row, column, row, column + len(match[0].encode()))
-        yield Setting(KEYS[match["key"]], int(match["value"]), Evidence(spot, f"{match['key']} is {match['value']} here"))
+        yield Setting(
+            KEYS[match["key"]], int(match["value"]), Evidence(spot, f"{match['key']} is {match['value']} here")
+        )
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -205,13 +205,17 @@ def _flags(cls: ClassRef, classes: Classes, module: Module) -> tuple[tuple[Flag,
             if not isinstance(given.value, ast.Constant) or not isinstance(given.value.value, bool):
                 continue
             node = given.statement
-            spot = Spot(given.owner.module, node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+            spot = Spot(
+                given.owner.module, node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+            )
             early = name == "model_accepts_loss_kwargs" and (given.self is None or _before_super(given.owner, node))
             (lost if early else held).append(Flag(name, given.value.value, spot, given.always))
     for match in re.finditer(r"^[ \t]*(?!self\b)\w+\.(\w+)[ \t]*=[ \t]*(True|False)", module.source, re.MULTILINE):
         if match[1] in TRAINER_FLAGS:
             row = module.source.count("\n", 0, match.start()) + 1
-            held.append(Flag(match[1], match[2] == "True", Spot(module.path, row, 0, row, len(module.line(row).encode()))))
+            held.append(
+                Flag(match[1], match[2] == "True", Spot(module.path, row, 0, row, len(module.line(row).encode())))
+            )
     return tuple(held), tuple(lost)
 
 
@@ -231,14 +235,14 @@ def _before_super(cls: ClassRef, node: ast.stmt) -> bool:
 
 def _functions(module: Module, classes: Classes) -> Iterator[OverrideSite]:
     seen: set[int] = set()
-    for kind, name, value in _given(module):
+    for kind, value in _given(module):
         func = classes.names.dotted(module, value)
-        if isinstance(func, Func) and isinstance(func.node, ast.FunctionDef) and func.module == module.path:
-            if id(func.node) not in seen:
-                seen.add(id(func.node))
-                tracer = Tracer(classes, None)
-                losses = _losses(tracer.run(func, _loss_environment(func.node)))
-                yield _site(kind, func.node.name, None, func.node, losses, module, classes)
+        if not isinstance(func, Func) or not isinstance(func.node, ast.FunctionDef) or func.module != module.path:
+            continue
+        if id(func.node) not in seen:
+            seen.add(id(func.node))
+            losses = _losses(Tracer(classes, None).run(func, _loss_environment(func.node)))
+            yield _site(kind, func.node.name, None, func.node, losses, module, classes)
 
 
 def _loss_environment(node: ast.FunctionDef) -> dict[str, Flow]:
@@ -249,19 +253,21 @@ def _loss_environment(node: ast.FunctionDef) -> dict[str, Flow]:
     return env
 
 
-def _given(module: Module) -> Iterator[tuple[Kind, str, ast.expr]]:
-    """Functions that are given to a Trainer or put into `LOSS_MAPPING`, with the places where that happens."""
+def _given(module: Module) -> Iterator[tuple[Kind, ast.expr]]:
+    """Functions that are given to a Trainer, or put into `LOSS_MAPPING`."""
     for statement in module.statements():
         for node in ast.walk(statement):
             match node:
                 case ast.keyword(arg="compute_loss_func", value=value):
-                    yield Kind.LOSS_FUNCTION, "compute_loss_func", value
+                    yield Kind.LOSS_FUNCTION, value
                 case ast.Assign(targets=[ast.Subscript(value=ast.Name(id="LOSS_MAPPING"))], value=value):
-                    yield Kind.LOSS_ENTRY, "LOSS_MAPPING", value
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="LOSS_MAPPING"), attr="update"), args=[ast.Dict(values=values)]):
+                    yield Kind.LOSS_ENTRY, value
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="LOSS_MAPPING"), attr="update"), args=[ast.Dict(values=values)]
+                ):
                     for value in values:
-                        yield Kind.LOSS_ENTRY, "LOSS_MAPPING", value
+                        yield Kind.LOSS_ENTRY, value
                 case ast.Assign(targets=[ast.Attribute(attr="loss_function")], value=ast.Name() as value):
-                    yield Kind.LOSS_ENTRY, "loss_function", value
+                    yield Kind.LOSS_ENTRY, value
                 case _:
                     pass

@@ -34,7 +34,12 @@ def matter(source: bytes) -> Matter:
     if _TRAINER.search(source) is not None:
         found |= Matter.TRAINER
     # Plain searches first: most files fail the first one, and those cost next to nothing.
-    if b"class " in source and b"loss" in source and _MODEL.search(source) is not None and _TARGETS.search(source) is not None:
+    if (
+        b"class " in source
+        and b"loss" in source
+        and _MODEL.search(source) is not None
+        and _TARGETS.search(source) is not None
+    ):
         found |= Matter.HEAD
     if b"Trainer(" in source and b"transformers" in source:
         found |= Matter.USER

@@ -26,9 +26,12 @@ _FILES = re.compile(
 _MOST_BYTES = 4_000_000
 
 _SPECIFIER = r"(?:[<>=!~]=?=?|===)[ \t]*[\w.*+!-]+(?:[ \t]*,[ \t]*(?:[<>=!~]=?=?)[ \t]*[\w.*+!-]+)*"
-_WRITTEN = re.compile(rf"(?<![\w./-])transformers(?![\w./-])(?:\[[^\]\n]*\])?[ \t]*[(]?[ \t]*(?P<specifier>{_SPECIFIER})?")
+_WRITTEN = re.compile(
+    rf"(?<![\w./-])transformers(?![\w./-])(?:\[[^\]\n]*\])?[ \t]*[(]?[ \t]*(?P<specifier>{_SPECIFIER})?"
+)
 _TABLE = re.compile(
-    r"^[ \t]*[\"']?transformers[\"']?[ \t]*=[ \t]*(?:\{[^}\n]*?version[ \t]*=[ \t]*)?[\"'](?P<specifier>[^\"'\n]*)[\"']",
+    r"^[ \t]*[\"']?transformers[\"']?[ \t]*=[ \t]*(?:\{[^}\n]*?version[ \t]*=[ \t]*)?"
+    r"[\"'](?P<specifier>[^\"'\n]*)[\"']",
     re.MULTILINE,
 )
 _LOCKED = re.compile(

@@ -113,10 +113,7 @@ def _cut(source: str) -> Iterator[Block]:
     for end in [*starts[1:], len(source)]:
         piece = source[begin:end]
         if end < len(source) and (
-            piece.count('"""') % 2
-            or piece.count("'''") % 2
-            or _is_bare(piece)
-            or piece.rstrip().endswith(("\\", "("))
+            piece.count('"""') % 2 or piece.count("'''") % 2 or _is_bare(piece) or piece.rstrip().endswith(("\\", "("))
         ):
             continue
         head = _DECORATED.search(piece) if piece.startswith("@") else _HEAD.match(piece)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import tracing_calls
-from gafixer.analysis.flow import NOTHING, Flow, Honours, LossCall, Maker, counted, join
+from gafixer.analysis.flow import NOTHING, Flow, join
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, ModuleRef, Spot
 from gafixer.data.transformers import COUNT, LABELS

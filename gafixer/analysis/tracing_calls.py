@@ -169,7 +169,10 @@ def defaults(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> dict[
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     last = positional[len(positional) - len(arguments.defaults) :]
-    pairs = (*zip(last, arguments.defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
+    pairs = (
+        *zip(last, arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    )
     return {
         parameter.arg: Flow(value=Const(default.value))
         for parameter, default in pairs
@@ -232,7 +235,9 @@ def member(run: Tracer, cls: ClassRef, attr: str) -> Flow:
             return run.run(method, bind(run, method, _Given((), {}, NOTHING)))
         return Flow(value=method)
     fields = run.classes.fields(cls, attr)
-    return run.elsewhere(run.classes.module(fields[-1].owner), fields[-1].value) if fields else _assigned(run, cls, attr)
+    return (
+        run.elsewhere(run.classes.module(fields[-1].owner), fields[-1].value) if fields else _assigned(run, cls, attr)
+    )
 
 
 def _assigned(run: Tracer, cls: ClassRef, attr: str) -> Flow:

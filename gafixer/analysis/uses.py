@@ -65,7 +65,9 @@ def uses(module: Module, project: Project) -> Uses | None:
         causal=all(re.search(CAUSAL_HEADS, name) for name in heads),
         tokens=any(re.search(COUNTED_HEADS, name) for name in heads),
         trainer=_spot(module, trainer),
-        steps=_steps(module, project) if accumulates is None else Evidence(_spot(module, accumulates), "accumulates here"),
+        steps=_steps(module, project)
+        if accumulates is None
+        else Evidence(_spot(module, accumulates), "accumulates here"),
         path=module.path,
         place=module.place,
     )

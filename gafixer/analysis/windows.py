@@ -149,8 +149,7 @@ def trains(event: Event) -> bool:
 def _accumulates(event: Event) -> bool:
     """Whether an event is inside ``accelerator.accumulate(...)``."""
     return any(isinstance(f, Within) and ".accumulate(" in text(f.context) for f in event.frames) or (
-        event.kind is EventKind.BACKWARD
-        and (event.framework is Framework.DEEPSPEED or event.subject == AUTOMATIC)
+        event.kind is EventKind.BACKWARD and (event.framework is Framework.DEEPSPEED or event.subject == AUTOMATIC)
     )
 
 

@@ -14,10 +14,36 @@ KEYS = {
 }
 
 #: Files that may say it: DeepSpeed and Accelerate configurations, Hydra and Lightning ones, launch scripts.
-EXTENSIONS = (".json", ".yaml", ".yml", ".sh", ".bash", ".slurm", ".sbatch", ".toml", ".cfg", ".ini", ".env", ".mk", ".py")
+EXTENSIONS = (
+    ".json",
+    ".yaml",
+    ".yml",
+    ".sh",
+    ".bash",
+    ".slurm",
+    ".sbatch",
+    ".toml",
+    ".cfg",
+    ".ini",
+    ".env",
+    ".mk",
+    ".py",
+)
 NAMES = frozenset({"Makefile", "makefile", "Dockerfile", "justfile", ".env"})
 
 #: Folders that hold nobody's settings.
 SKIPPED = frozenset(
-    {"node_modules", "site-packages", "__pycache__", "build", "dist", "venv", "env", "data", "datasets", "tests", "test"}
+    {
+        "node_modules",
+        "site-packages",
+        "__pycache__",
+        "build",
+        "dist",
+        "venv",
+        "env",
+        "data",
+        "datasets",
+        "tests",
+        "test",
+    }
 )

@@ -38,7 +38,11 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
         "self.model_accepts_loss_kwargs = False",
         related=[
             *(Related(Role.MEAN, override.place(call.spot), _what(call)) for call in dropped),
-            *(Related(Role.MEAN, override.place(call.via), "through this call") for call in dropped if call.via is not None),
+            *(
+                Related(Role.MEAN, override.place(call.via), "through this call")
+                for call in dropped
+                if call.via is not None
+            ),
         ],
     )
 
@@ -57,7 +61,9 @@ def _message(override: OverrideSite, dropped: list[LossCall], target: Target) ->
     if override.divides or target.division is Division.ACCELERATE:
         return f"{told}: each microbatch's mean weighs the same, whatever it counts"
     if override.kind is Kind.LOSS_FUNCTION:
-        return f"{told}: Trainer leaves the division to it, so the gradient is gradient_accumulation_steps times too big"
+        return (
+            f"{told}: Trainer leaves the division to it, so the gradient is gradient_accumulation_steps times too big"
+        )
     return (
         f"{told}: where the model takes loss kwargs Trainer leaves the division to it, and the gradient is "
         f"gradient_accumulation_steps times too big ({target.name})"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gafixer.analysis.requirements import Target
     from gafixer.findings import Finding
 
+_TOO_BIG = "the gradient is gradient_accumulation_steps times too big"
+
 
 def check(head: HeadSite, target: Target) -> Iterator[Finding]:
     """At the loss that the count doesn't reach; one finding per loss, in the class that owns the forward."""
@@ -50,7 +52,7 @@ def _message(head: HeadSite, call: LossCall, target: Target) -> str:
     if call.honours is Honours.PARTLY:
         return (
             f"{promise}, but the library's {call.name} loss does so for one label a sample only: for regression and "
-            f"several labels the gradient is gradient_accumulation_steps times too big"
+            f"several labels {_TOO_BIG}"
         )
     return f"{promise}, but {_loss(call)} never sees it: {_consequence(target)}"
 
@@ -70,11 +72,11 @@ def _loss(call: LossCall) -> str:
 def _consequence(target: Target) -> str:
     match target.division:
         case Division.TRAINER_AND_ACCELERATE:
-            return f"each microbatch's mean is divided by the steps, whatever it counts ({target.name}; other releases: steps times too big)"
+            return f"each microbatch's mean weighs the same, whatever it counts ({target.name})"
         case Division.ACCELERATE:
-            return f"from Transformers 4.46 on the gradient is gradient_accumulation_steps times too big (the project has {target.name})"
+            return f"from Transformers 4.46 on {_TOO_BIG} (the project has {target.name})"
         case _:
-            return f"the gradient is gradient_accumulation_steps times too big ({target.name})"
+            return f"{_TOO_BIG} ({target.name})"
 
 
 def _help(call: LossCall, kwargs: str) -> str:

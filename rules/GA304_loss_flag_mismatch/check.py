@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from gafixer.analysis.requirements import Target
     from gafixer.findings import Finding
 
-_STEPS = "gradient_accumulation_steps"
+_TOO_BIG = "its loss is a mean: the gradient is gradient_accumulation_steps times too big"
+_TOO_SMALL = "the gradient is gradient_accumulation_steps times too small"
+_MEANS = "Trainer takes a mean of the microbatches' means"
 
 
 def check_head(head: HeadSite, target: Target) -> Iterator[Finding]:
@@ -28,10 +30,10 @@ def check_head(head: HeadSite, target: Target) -> Iterator[Finding]:
         return
     honours = {call.honours for call in head.losses}
     if flag.value and Honours.NO in honours:
-        said = f"tells Trainer that {head.name} divides by {COUNT}, but its loss is a mean: the gradient is {_STEPS} times too big"
+        said = f"tells Trainer that {head.name} divides by {COUNT}, but {_TOO_BIG}"
         yield _finding(head, flag, f"{flag.name} = True {said}", Severity.ERROR)
     elif not flag.value and honours == {Honours.YES} and head.kwargs is not None:
-        said = f"keeps {COUNT} from {head.name}, which would divide by it: Trainer takes a mean of the microbatches' means"
+        said = f"keeps {COUNT} from {head.name}, which would divide by it: {_MEANS}"
         yield _finding(head, flag, f"{flag.name} = False {said}", Severity.WARNING)
 
 
@@ -45,13 +47,13 @@ def check_override(override: OverrideSite, target: Target) -> Iterator[Finding]:
     honours = {call.honours for call in override.losses}
     for flag in override.flags:
         if flag.name == "loss_is_scaled_for_ga" and not flag.value and honours == {Honours.YES}:
-            said = f"lets Trainer divide by the steps, but {override.title} has divided by {COUNT}: the gradient is {_STEPS} times too small"
+            said = f"lets Trainer divide by the steps, but {override.title} has divided by {COUNT}: {_TOO_SMALL}"
             yield _finding(override, flag, f"{flag.name} = False {said}", Severity.ERROR)
         elif flag.name == "model_accepts_loss_kwargs" and not flag.value and Honours.YES in honours:
-            said = f"keeps {COUNT} from {override.title}, which would hand it on: Trainer takes a mean of the microbatches' means"
+            said = f"keeps {COUNT} from {override.title}, which would hand it on: {_MEANS}"
             yield _finding(override, flag, f"{flag.name} = False {said}", Severity.WARNING)
         elif flag.value and honours == {Honours.NO}:
-            said = f"tells Trainer that {override.title} divides by {COUNT}, but its loss is a mean: the gradient is {_STEPS} times too big"
+            said = f"tells Trainer that {override.title} divides by {COUNT}, but {_TOO_BIG}"
             yield _finding(override, flag, f"{flag.name} = True {said}", Severity.ERROR)
 
 
@@ -63,7 +65,11 @@ def _finding(subject: HeadSite | OverrideSite, flag: Flag, message: str, severit
         message,
         severity=severity,
         help_="make the switch say what the loss does",
-        related=[Related(Role.MEAN, subject.place(call.spot), f"this loss {call.honours.value}") for call in subject.losses if call.honours is not Honours.YES],
+        related=[
+            Related(Role.MEAN, subject.place(call.spot), f"this loss {call.honours.value}")
+            for call in subject.losses
+            if call.honours is not Honours.YES
+        ],
     )
 
 

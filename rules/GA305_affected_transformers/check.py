@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gafixer.analysis.requirements import Target
     from gafixer.analysis.uses import Uses
 
+_STEPS = "gradient_accumulation_steps"
+
 
 def check(uses: Uses, target: Target) -> Iterator[Finding]:
     """At the requirement."""
@@ -39,7 +41,7 @@ def check(uses: Uses, target: Target) -> Iterator[Finding]:
         Confidence.MEDIUM,
         target.said.place,
         tuple(related),
-        help_ if everything else f"{help_}, or require {_right(divisions, wrong)}",
+        help_ if everything else f"{help_}, or require {_right(divisions, wrong, target)}",
     )
 
 
@@ -55,21 +57,34 @@ def _fault(who: Division, uses: Uses) -> str | None:
         case Division.ACCELERATE:
             return "each microbatch's mean weighs the same, whatever it counts" if uses.tokens else None
         case Division.NOBODY:
-            return "the gradient of most heads is gradient_accumulation_steps times too big"
+            return f"the gradient of most heads is {_STEPS} times too big"
         case Division.TRAINER_AND_ACCELERATE:
-            return "the loss is divided twice: the gradient is gradient_accumulation_steps times too small, or a mean of means"
+            return f"the loss is divided twice: the gradient is {_STEPS} times too small, or a mean of means"
         case Division.TRAINER if not uses.causal:
-            return "each microbatch's mean weighs the same, or the gradient is gradient_accumulation_steps times too big"
+            return f"each microbatch's mean weighs the same, or the gradient is {_STEPS} times too big"
         case Division.TRAINER_WITH_COUNT if not uses.causal:
-            return "the gradient is gradient_accumulation_steps times too big where the head drops the count"
+            return f"the gradient is {_STEPS} times too big where the head drops the count"
         case _:
             return None
 
 
 def _allowed(wrong: dict[Division, list[str]], target: Target) -> str:
-    ranges = [_range(releases) for releases in wrong.values()]
+    ranges = _ranges([r for releases in wrong.values() for r in releases], target)
     said = target.said.specifier if target.said is not None and target.said.specifier else "any release"
     return f"transformers ({said}) may be {', '.join(ranges)}"
+
+
+def _ranges(chosen: list[str], target: Target) -> list[str]:
+    """Runs of releases that follow each other among those that are allowed."""
+    runs: list[list[str]] = []
+    last = None
+    for release in target.releases:
+        if release in chosen:
+            if last is None:
+                runs.append([])
+            runs[-1].append(release)
+        last = release if release in chosen else None
+    return [_range(run) for run in runs]
 
 
 def _range(releases: list[str]) -> str:
@@ -82,8 +97,9 @@ def _heads(uses: Uses) -> str:
     return f"with {names}"
 
 
-def _right(divisions: dict[Division, list[str]], wrong: dict[Division, list[str]]) -> str:
-    return ", ".join(_range(releases) for who, releases in divisions.items() if who not in wrong)
+def _right(divisions: dict[Division, list[str]], wrong: dict[Division, list[str]], target: Target) -> str:
+    right = [r for who, releases in divisions.items() if who not in wrong for r in releases]
+    return ", ".join(_ranges(right, target))
 
 
 RULE = Rule(
