@@ -27,7 +27,7 @@ class Subject(Protocol):
     def place(self) -> Callable[[Spot], Place]:
         """A spot in characters."""
 
-    def own(self, spot: Spot, /) -> Spot:
+    def own(self, spot: Spot | None, /) -> Spot:
         """The spot where a finding about `spot` belongs."""
 
 

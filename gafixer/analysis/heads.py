@@ -71,9 +71,9 @@ class HeadSite:
         """Whether `Trainer` believes (from 4.48 on) that the head divides by the count."""
         return self.flag.value if self.flag is not None else self.kwargs is not None
 
-    def own(self, spot: Spot) -> Spot:
+    def own(self, spot: Spot | None) -> Spot:
         """The spot where a finding about `spot` belongs: itself, or the class that leads there."""
-        return spot if spot.path == self.path else self.spot
+        return spot if spot is not None and spot.path == self.path else self.spot
 
 
 def heads(module: Module, project: Project) -> list[HeadSite]:

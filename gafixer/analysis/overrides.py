@@ -76,9 +76,9 @@ class OverrideSite:
         """The override as people name it."""
         return f"{self.owner}.{self.name}" if self.owner else self.name
 
-    def own(self, spot: Spot) -> Spot:
+    def own(self, spot: Spot | None) -> Spot:
         """The spot where a finding about `spot` belongs."""
-        return spot if spot.path == self.path else self.spot
+        return spot if spot is not None and spot.path == self.path else self.spot
 
 
 def overrides(module: Module, project: Project) -> list[OverrideSite]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["NEWEST", "Target", "read", "requirement", "since", "target"]
+__all__ = ["NEWEST", "Requirement", "Target", "read", "requirement", "since", "target"]
 
 #: Files that may hold a requirement, the most exact first.
 _FILES = re.compile(
@@ -199,8 +199,8 @@ def _found(text: str, name: str) -> Iterator[tuple[int, int, str]]:
     if name.endswith(".lock"):
         for match in _LOCKED.finditer(text):
             version = match["specifier"] or match["pip"]
-            line = text.find("transformers", match.start())
-            yield line, line + len("transformers"), version if version[:1] in "=<>~!" else f"=={version}"
+            start = text.find("transformers", match.start())
+            yield start, start + len("transformers"), version if version[:1] in "=<>~!" else f"=={version}"
         return
     if name.endswith(".toml") or name == "Pipfile":
         for match in _TABLE.finditer(text):

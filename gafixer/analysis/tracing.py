@@ -286,8 +286,8 @@ class Tracer:
             case ast.JoinedStr():
                 return NOTHING
             case _:
-                inner = [self.evaluate(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-                return dataclasses.replace(join(inner).whole(), value=None)
+                children = [self.evaluate(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+                return dataclasses.replace(join(children).whole(), value=None)
 
     def name(self, name: str) -> Flow:
         """A name of the running function or of its module."""

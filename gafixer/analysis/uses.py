@@ -41,10 +41,6 @@ class Uses:
     path: str
     place: Callable[[Spot], Place]
 
-    def own(self, spot: Spot) -> Spot:
-        """A finding about what is used stands where it is said to."""
-        return spot
-
 
 def uses(module: Module, project: Project) -> Uses | None:
     """What a file uses, or None where it hands no library head to a Trainer, or patches the library."""
