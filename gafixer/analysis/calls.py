@@ -56,7 +56,7 @@ __all__ = [
 #: A function that mentions none of these neither trains nor makes a loss, a count or an object that does.
 _RELEVANT = re.compile(
     r"loss|backward|\.step\(|zero_grad|clip_grad|\.grad\b|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|scaler"
-    r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100"
+    r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100|super\(\)\."
 )
 #: A function longer than this is followed only if it trains.
 _LONG = 220
