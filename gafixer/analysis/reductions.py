@@ -180,7 +180,7 @@ def accumulate(before: Value, more: Value, loop: int | None, spot: Spot, loops: 
         inner = before.of if isinstance(before, Detached) else before
         return Detached(accumulate(inner, more.of, loop, spot, loops))
     whole = algebra.poly(more)
-    if whole is None:
+    if whole is None or isinstance(more, Const):
         return algebra.add(before, more)
     return algebra.add(before, Poly(tuple(_carried(term, loop, spot, loops) for term in whole.terms)))
 
