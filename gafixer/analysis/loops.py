@@ -22,6 +22,7 @@ from gafixer.analysis.values import (
     Sequence,
     Sym,
     Value,
+    bounded,
     text,
 )
 
@@ -283,6 +284,7 @@ def append(run: Interpreter, target: ast.Name, item: Value) -> None:
     """``target.append(item)``."""
     known = run.scope.env.get(target.id)
     loop = carried_over(run, target)
+    item = bounded(item)
     match known:
         case Sequence(items=items) if loop is None:
             run.scope.env[target.id] = Sequence((*items, item))

@@ -204,18 +204,18 @@ class Module:
 
 def _flat(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Top-level statements, those under ``if``, ``try`` and ``with`` included."""
-    for node in nodes:
+    stack = nodes[::-1]
+    while stack:
+        node = stack.pop()
         match node:
             case ast.If(body=body, orelse=orelse):
-                yield from _flat(body)
-                yield from _flat(orelse)
+                stack += orelse[::-1] + body[::-1]
             case ast.Try(body=body, handlers=handlers, orelse=orelse):
-                yield from _flat(body)
-                yield from _flat(orelse)
-                for handler in handlers:
-                    yield from _flat(handler.body)
+                for handler in reversed(handlers):
+                    stack += handler.body[::-1]
+                stack += orelse[::-1] + body[::-1]
             case ast.With(body=body):
-                yield from _flat(body)
+                stack += body[::-1]
             case _:
                 yield node
 
