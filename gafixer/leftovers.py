@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import guards
@@ -13,6 +14,8 @@ from gafixer.data.frameworks import STEPS_NAME
 if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.analysis.values import Value
+
+_STEPS = re.compile(rf"{STEPS_NAME.pattern}|(^|\.)n?_?steps$", re.IGNORECASE)
 
 __all__ = ["backward_after_loop", "guarded_backward", "leaves_over", "same_subject", "start_clear"]
 
@@ -58,7 +61,8 @@ def guarded_backward(site: Site) -> bool:
     if guard is None or guard.framework or guard.named or guard.only_last or guard.steps is None:
         return False
     index = guard.index
-    return index is not None and bool(site.backward.loops) and index.loop == site.backward.loops[-1].id
+    named = _STEPS.search(text(guard.steps)) is not None
+    return named and index is not None and bool(site.backward.loops) and index.loop == site.backward.loops[-1].id
 
 
 def _same_arm(event: Event, backward: Event) -> bool:

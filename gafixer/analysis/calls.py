@@ -60,6 +60,8 @@ _RELEVANT = re.compile(
     r"loss|backward|\.step\(|zero_grad|clip_grad|\.grad\b|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|scaler"
     r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100|super\(\)\."
 )
+#: Class methods that make an object: of a project class that inherits them, it is one of that class.
+_MAKES = re.compile(r"from_|_from_|load_from")
 #: A function longer than this is followed only if it trains.
 _LONG = 220
 
@@ -120,6 +122,8 @@ def call(
             return library.loss(run, func, args, keywords, spot)
         case External(path=path):
             return library.function(run, path, args, keywords, spot)
+        case Bound(receiver=ClassRef() as cls, name=attr) if _MAKES.match(attr):
+            return instance(run, cls, args, keywords, spot)
         case Bound(receiver=of, name=attr):
             return library.method(run, of, attr, args, keywords, spot)
         case Attr(base=of, name=attr):

@@ -153,7 +153,7 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
         case External(path=path):
             return External(f"{path}.{attr}")
         case ClassRef():
-            return run.names.method(base, attr) or _field(run, base, attr) or OPAQUE
+            return run.names.method(base, attr) or _field(run, base, attr) or Bound(base, attr)
         case Poly() | Atom() | Detached() | Listing() | Sequence() | Mapping() | Func():
             return base if attr in _SAME else Bound(base, attr)
         case _ if attr in _SAME and isinstance(base, Called | Item | Element):

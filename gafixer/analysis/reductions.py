@@ -179,6 +179,8 @@ def accumulate(before: Value, more: Value, loop: int | None, spot: Spot, loops: 
     if isinstance(more, Detached):
         inner = before.of if isinstance(before, Detached) else before
         return Detached(accumulate(inner, more.of, loop, spot, loops))
+    if isinstance(more, Choice):
+        return algebra.choose(accumulate(before, option, loop, spot, loops) for option in more.options)
     whole = algebra.poly(more)
     if whole is None or isinstance(more, Const):
         return algebra.add(before, more)
