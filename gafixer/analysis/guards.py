@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -172,7 +173,7 @@ def _remainder(modulo: Modulo, right: Value) -> Iterable[_Fires]:
         same = [t for t in whole.terms if t.factors and t.factors[0].value == modulo.right]
         if len(same) == 2:
             gap = sum(t.coefficient for t in whole.terms if not t.factors)
-    if gap is not None:
+    if gap is not None and math.isfinite(gap):
         yield _modulo(modulo, -int(gap))
 
 
@@ -182,7 +183,7 @@ def _modulo(modulo: Modulo, rest: int) -> _Fires:
     exact = isinstance(modulo.left, Index)
     first = (rest - offset + 1) if exact and offset is not None else None
     steps = algebra.number(modulo.right)
-    if first is not None and steps:
+    if first is not None and steps is not None and steps >= 1:
         first %= int(steps)
     return _Fires(modulo.right, modulo.left, first)
 

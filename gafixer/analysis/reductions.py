@@ -183,7 +183,7 @@ def accumulate(before: Value, more: Value, loop: int | None, spot: Spot, loops: 
     if isinstance(more, Choice):
         return algebra.choose(accumulate(before, option, loop, spot, loops) for option in more.options)
     whole = algebra.poly(more)
-    if whole is None:
+    if whole is None or isinstance(more, Const):
         return algebra.add(before, more)
     return algebra.add(before, Poly(tuple(_carried(term, loop, spot, loops) for term in whole.terms)))
 

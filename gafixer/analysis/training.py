@@ -134,13 +134,29 @@ def _backward(
     if given is None or isinstance(receiver, Poly | Atom) or (named_loss and not known.SCALER.search(_last(receiver))):
         if not _is_tensor_like(receiver):
             return None
-        run.emit(EventKind.BACKWARD, spot, receiver, None, Framework.TORCH)
+        run.emit(EventKind.BACKWARD, spot, _weighed(receiver, keywords.get("gradient", given), spot))
         return Const(None)
     if isinstance(receiver, External) and receiver.path.endswith("autograd"):
         run.emit(EventKind.BACKWARD, spot, given, None, Framework.TORCH)
         return Const(None)
     run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver))
     return Const(None)
+
+
+def _weighed(value: Value, gradient: Value | None, spot: Spot) -> Value:
+    """``loss.backward(gradient)``: the gradient of ``loss * gradient``, where it is a number times ones."""
+    whole = None if gradient is None else algebra.poly(gradient)
+    if gradient is None or whole is None:
+        return value
+    ones = [
+        factor.value
+        for term in whole.terms
+        for factor in term.factors
+        if isinstance(factor.value, Called) and re.search(r"\bones(_like)?$", text(factor.value.func))
+    ]
+    for one in ones:
+        gradient = algebra.divide(gradient, one, spot)
+    return algebra.multiply(value, gradient, spot) if ones else value
 
 
 def _step(run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value | None:
