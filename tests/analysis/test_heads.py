@@ -198,7 +198,10 @@ def test_inherited_forward_of_a_mixin_in_another_file() -> None:
             def forward(self, x, labels=None, **kwargs):
                 return {"loss": self.loss_function(self.score(x), labels)}
     """
-    found = read("from shared import HeadMixin\nclass XForTokenClassification(HeadMixin, PreTrainedModel):\n    pass\n", shared=mixin)
+    found = read(
+        "from shared import HeadMixin\nclass XForTokenClassification(HeadMixin, PreTrainedModel):\n    pass\n",
+        shared=mixin,
+    )
     site = found["XForTokenClassification"]
     assert honours(site) == {Honours.NO}
     assert site.inherited is None

@@ -66,7 +66,9 @@ def test_steps_from_a_file_beside_it() -> None:
 
 
 def test_manual_optimization_is_not_automatic() -> None:
-    rest = "    def __init__(self):\n        self.automatic_optimization = False\nt = L.Trainer(accumulate_grad_batches=4)"
+    rest = (
+        "    def __init__(self):\n        self.automatic_optimization = False\nt = L.Trainer(accumulate_grad_batches=4)"
+    )
     assert sites("loss", rest) == []
 
 
@@ -117,7 +119,10 @@ def test_written_outside(text_: str, key: str, value: int) -> None:
     assert found.where.spot.row == text_.count("\n", 0, text_.index(str(value))) + 1
 
 
-@pytest.mark.parametrize("text_", ["# gradient_accumulation_steps: 8", "gradient_accumulation_steps: auto", "gradient_accumulation_steps: 1.5"])
+@pytest.mark.parametrize(
+    "text_",
+    ["# gradient_accumulation_steps: 8", "gradient_accumulation_steps: auto", "gradient_accumulation_steps: 1.5"],
+)
 def test_not_written(text_: str) -> None:
     assert list(outside.read(text_, "file")) == []
 

@@ -64,13 +64,17 @@ def test_uses_the_count(body: str) -> None:
 
 
 def test_hands_everything_on() -> None:
-    site = compute_loss("self, model, inputs, *args, **kwargs", "return super().compute_loss(model, inputs, *args, **kwargs)")
+    site = compute_loss(
+        "self, model, inputs, *args, **kwargs", "return super().compute_loss(model, inputs, *args, **kwargs)"
+    )
     assert {call.honours for call in site.losses} == {Honours.YES}
     assert site.missing == ()
 
 
 def test_no_loss_on_labels() -> None:
-    site = compute_loss(NAMED, 'good = model(inputs["a"])\nbad = model(inputs["b"])\nreturn -F.logsigmoid(good - bad).mean()')
+    site = compute_loss(
+        NAMED, 'good = model(inputs["a"])\nbad = model(inputs["b"])\nreturn -F.logsigmoid(good - bad).mean()'
+    )
     assert site.losses == ()
 
 
@@ -89,10 +93,13 @@ def test_signature(signature: str, missing: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signature", "missing"), [("self, model, inputs", True), ("self, model, inputs, *args", False), ("self, model, inputs, n", False)]
+    ("signature", "missing"),
+    [("self, model, inputs", True), ("self, model, inputs, *args", False), ("self, model, inputs, n", False)],
 )
 def test_training_step_signature(signature: str, missing: bool) -> None:
-    (site,) = read(f"class T(Trainer):\n    def training_step({signature}):\n        return super().training_step(model, inputs)\n")
+    (site,) = read(
+        f"class T(Trainer):\n    def training_step({signature}):\n        return super().training_step(model, inputs)\n"
+    )
     assert bool(site.missing) is missing
 
 
@@ -149,4 +156,7 @@ def test_loss_function_and_mapping() -> None:
 
 
 def test_other_trainers_are_left_alone() -> None:
-    assert read("import lightning\nclass T(lightning.Trainer):\n    def training_step(self, batch):\n        return 1\n") == []
+    assert (
+        read("import lightning\nclass T(lightning.Trainer):\n    def training_step(self, batch):\n        return 1\n")
+        == []
+    )

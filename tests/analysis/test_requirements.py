@@ -17,7 +17,12 @@ WRITTEN = {
     "range": ("requirements-dev.txt", "transformers >= 4.40, < 5\n", ">=4.40,<5", 1),
     "extras": ("requirements.txt", "transformers[torch]>=4.40  # why\n", ">=4.40", 1),
     "any": ("requirements.txt", "transformers\n", "", 1),
-    "pyproject": ("pyproject.toml", '[project]\nkeywords = ["transformers"]\ndependencies = [\n  "transformers~=4.57.0",\n]\n', "~=4.57.0", 4),
+    "pyproject": (
+        "pyproject.toml",
+        '[project]\nkeywords = ["transformers"]\ndependencies = [\n  "transformers~=4.57.0",\n]\n',
+        "~=4.57.0",
+        4,
+    ),
     "poetry": ("pyproject.toml", '[tool.poetry.dependencies]\ntransformers = "^4.30"\n', "^4.30", 2),
     "poetry table": ("pyproject.toml", 'transformers = {version = "^4.30", extras = ["torch"]}\n', "^4.30", 1),
     "setup.py": ("setup.py", 'setup(install_requires=["torch", "transformers>=4.46"])\n', ">=4.46", 1),
