@@ -261,7 +261,11 @@ def test_default_loss_of_a_library_base() -> None:
 
 @pytest.mark.parametrize("where", ["body", "init"])
 def test_flag(where: str) -> None:
-    init = "        def __init__(self, config):\n            super().__init__(config)\n            self.accepts_loss_kwargs = False\n"
+    init = """
+        def __init__(self, config):
+            super().__init__(config)
+            self.accepts_loss_kwargs = False
+    """
     body = """
         def forward(self, x, labels=None, **kwargs):
             return {"loss": F.cross_entropy(self.head(x), labels)}

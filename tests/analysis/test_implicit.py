@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +13,9 @@ from gafixer.analysis.project import MemoryProject
 from gafixer.analysis.site import Evidence, Site
 from gafixer.analysis.source import Module
 from gafixer.analysis.values import Const, Spot, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MODULE = """
 import lightning as L
@@ -78,7 +81,7 @@ import torch.nn.functional as F
 {CONFIG}
 
 def train(args, net, loader):
-    engine, *_ = deepspeed.initialize(model=net, config=config)
+    engine, optimizer, _, _ = deepspeed.initialize(model=net, config=config)
     for batch in loader:
         loss = F.cross_entropy(engine(batch["ids"]), batch["labels"], ignore_index=-100)
         engine.backward(loss)

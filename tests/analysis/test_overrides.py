@@ -35,7 +35,9 @@ IGNORES = {
     "item": 'outputs = model(**inputs)\nloss = outputs["loss"]\nreturn loss',
     "criterion": 'labels = inputs.pop("labels")\nreturn nn.CrossEntropyLoss()(model(**inputs).logits, labels)',
     "super without the count": "return super().compute_loss(model, inputs, return_outputs)",
-    "focal": 'nll = F.cross_entropy(model(**inputs).logits, inputs["labels"], reduction="none")\nreturn (nll ** 2).mean()',
+    "focal": (
+        'nll = F.cross_entropy(model(**inputs).logits, inputs["labels"], reduction="none")\nreturn (nll ** 2).mean()'
+    ),
 }
 USES = {
     "super": "return super().compute_loss(model, inputs, return_outputs, num_items_in_batch=num_items_in_batch)",
@@ -117,8 +119,9 @@ def test_training_step_that_drops_the_count() -> None:
 
 
 def test_flags() -> None:
-    after = "    def __init__(self, **kw):\n        super().__init__(**kw)\n        self.model_accepts_loss_kwargs = False\n"
-    before = "    def __init__(self, **kw):\n        self.model_accepts_loss_kwargs = False\n        super().__init__(**kw)\n"
+    init = "    def __init__(self, **kw):\n"
+    after = init + "        super().__init__(**kw)\n        self.model_accepts_loss_kwargs = False\n"
+    before = init + "        self.model_accepts_loss_kwargs = False\n        super().__init__(**kw)\n"
     maybe = (
         "    def __init__(self, **kw):\n        super().__init__(**kw)\n        if kw:\n"
         "            self.model_accepts_loss_kwargs = False\n"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gafixer.analysis.requirements import NEWEST, Requirement, read, requirement, target
 from gafixer.data.transformers import Division
 from gafixer.findings import Place, Position, Span
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLACE = Place("requirements.txt", Span(Position(1, 1), Position(1, 2)))
 
