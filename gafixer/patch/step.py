@@ -1,0 +1,327 @@
+"""One training step of a Trainer: weigh the loss that `compute_loss` returns, and hand exactly that to backward.
+
+For the time of the step `compute_loss` and the accelerator's `backward` are shadowed on their instances, so every override is
+seen as it runs. Whatever a release does between the two (divide, or not) and whatever Accelerate does after is cancelled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gafixer.patch import flags, messages
+from gafixer.patch.items import ItemRule
+from gafixer.patch.observe import LossContract, Observation, observe, reweigh
+from gafixer.patch.record import LossCall, Recorder
+from gafixer.patch.weigh import Plan, plan, reference_total, scaled
+from gafixer.patch.window import MicrobatchTally, Window
+
+__all__ = ["Book", "Step"]
+
+LOOKS = 8
+"""Microbatches that may leave a contract open before it is taken as it is."""
+
+
+@dataclass(slots=True)
+class Book:
+    """What is known of one Trainer: its window, the contracts of its losses, the rules that all ranks count."""
+
+    window: Window | None = None
+    contracts: dict[object, LossContract] = field(default_factory=dict)
+    looks: dict[object, int] = field(default_factory=dict)
+    agreed: tuple[ItemRule, ...] | None = None
+    refusing: set[type] = field(default_factory=set)
+    """Heads whose forward failed on the count."""
+
+    own_ranks: set[object] = field(default_factory=set)
+    """Losses that never came through the Trainer's own `compute_loss`: who divides there sees to the rank factor."""
+
+    step: Step | None = None
+
+
+class Step:
+    """The training step of one microbatch. Use as a context manager around the Trainer's own `training_step`."""
+
+    def __init__(self, trainer: Any, book: Book, window: Window, place: int) -> None:
+        self.trainer = trainer
+        self.book = book
+        self.window = window
+        self.tally = MicrobatchTally(window, place)
+        self.weighed: Tensor | None = None
+        self._shadows = contextlib.ExitStack()
+        self._through_trainer = False
+        self._obeying = False
+        self._hands_count = True
+        self._recorder: Recorder | None = None
+
+    def __enter__(self) -> Step:
+        enter = self._shadows.enter_context
+        enter(_shadow(self.trainer, "compute_loss", self._compute_loss(self.trainer.compute_loss)))
+        accelerator = self.trainer.accelerator
+        enter(_shadow(accelerator, "backward", self._backward(accelerator, accelerator.backward)))
+        self.book.step = self
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.book.step = None
+        self._shadows.close()
+
+    def reported(self, returned: Any) -> Any:
+        """The loss to log: this microbatch's part of the window's true loss."""
+        return returned if self.weighed is None else self.weighed.detach()
+
+    # The two shadows
+
+    def _compute_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compute_loss(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.weighed is not None:
+                messages.once(self.trainer, "its training_step calls compute_loss twice; the second loss is left as it is")
+                return original(model, inputs, *args, **kwargs)
+            call = _Call(original, model, inputs, args, kwargs)
+            loss, outputs = self._obeyed(call) or self._weighed(call)
+            self.weighed = loss
+            if hasattr(type(self.trainer), "loss_is_scaled_for_ga"):
+                self._shadows.enter_context(_shadow(self.trainer, "loss_is_scaled_for_ga", True))
+            return self.weighed if outputs is None else (self.weighed, *outputs)
+
+        return compute_loss
+
+    def _backward(self, accelerator: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(loss: Tensor, **kwargs: Any) -> Any:
+            ours = self.weighed
+            if ours is None or not _derives(loss, ours):
+                messages.once(self.trainer, "its training_step changes the loss before backward; only Accelerate's share is undone")
+                ours = loss
+            divisor = _backward_divisor(accelerator, kwargs)
+            return original(ours if divisor == 1 else ours * divisor, **kwargs)
+
+        return backward
+
+    # Obeying, observing and weighing
+
+    def _obeyed(self, call: _Call) -> tuple[Tensor, tuple[Any, ...] | None] | None:
+        """The loss as the user's flags say it is; None where they say nothing."""
+        scaled_already = flags.user_says_scaled(self.trainer, call.count)
+        if scaled_already is None:
+            return None
+        self._obeying = True
+        loss, outputs = call.run(call.count)
+        self._gather(())
+        return (loss if scaled_already else loss / len(self.window.batches)), outputs
+
+    def _weighed(self, call: _Call) -> tuple[Tensor, tuple[Any, ...] | None]:
+        key = self._key(call)
+        contract = self.book.contracts.get(key)
+        if contract is None:
+            return self._observed(key, call)
+        self._gather(contract.rules)
+        chosen = plan(contract, self.tally, self._counted_ranks(key))
+        if chosen is not None:
+            return self._planned(call, contract, chosen)
+        if _compiled(call.model):
+            messages.once(self.trainer, "a compiled head with several terms can't be seen into: its first term weighs the whole loss")
+            return self._planned(call, contract, _first_plan(contract, self.tally))
+        return self._observed(key, call, contract)
+
+    def _planned(self, call: _Call, contract: LossContract, chosen: Plan) -> tuple[Tensor, tuple[Any, ...] | None]:
+        self._hands_count = contract.counted
+        count = call.count if chosen.count is None else _like(call.count, chosen.count, self.window.device)
+        loss, outputs = call.run(count)
+        return scaled(loss, chosen.divisor), outputs
+
+    def _observed(
+        self, key: object, call: _Call, contract: LossContract | None = None
+    ) -> tuple[Tensor, tuple[Any, ...] | None]:
+        """Run under the recorder. A known contract only lacks its shares; an open one is read anew and kept once settled."""
+        batch = dict(call.inputs) if isinstance(call.inputs, Mapping) else {}
+        handed = None if call.count is None else torch.as_tensor(call.count, device=self.window.device).detach().float().requires_grad_()
+        (loss, outputs), calls = self._recorded(call, handed)
+        if not loss.requires_grad or loss.dim():
+            return loss, outputs
+        seen = None if contract is None or contract.counted else reweigh(loss, calls, contract)
+        if seen is None:
+            seen = observe(loss, calls, handed, batch)
+            self.book.looks[key] = looks = self.book.looks.get(key, 0) + 1
+            if seen.contract.settled or looks >= LOOKS:
+                self.book.contracts[key] = seen.contract
+        if not self._through_trainer:
+            self.book.own_ranks.add(key)
+        self._gather(seen.contract.rules)
+        return self._total(seen, None if handed is None else float(handed.detach()), key), outputs
+
+    def _total(self, seen: Observation, handed: float | None, key: object) -> Tensor:
+        ranks = self._counted_ranks(key)
+        chosen = plan(seen.contract, self.tally, ranks)
+        if chosen is not None and not seen.contract.counted:
+            return scaled(seen.loss, chosen.divisor)
+        return reference_total(seen, self.tally, ranks, handed)
+
+    def _recorded(self, call: _Call, handed: Tensor | None) -> tuple[tuple[Tensor, tuple[Any, ...] | None], list[LossCall]]:
+        self._hands_count = type(call.bare) not in self.book.refusing
+        recorder = self._recorder = Recorder()
+        try:
+            with _eager(), recorder:
+                return call.run(handed), recorder.calls
+        except (TypeError, ValueError) as error:
+            if not self._hands_count or "num_items_in_batch" not in str(error):
+                raise
+            messages.once(self.trainer, f"{type(call.bare).__name__} fails on num_items_in_batch: it is kept away from it")
+            self.book.refusing.add(type(call.bare))
+            return self._recorded(call, handed)
+        finally:
+            self._recorder = None
+
+    def _gather(self, rules: tuple[ItemRule, ...]) -> None:
+        if self.tally.place == 0:
+            self.book.agreed = self.window.gather(rules, self.book.agreed)
+
+    def _counted_ranks(self, key: object) -> int:
+        return 1 if key in self.book.own_ranks else self.window.ranks
+
+    def _key(self, call: _Call) -> object:
+        trainer = self.trainer
+        config = getattr(call.bare, "config", None)
+        return (
+            type(trainer),
+            getattr(trainer, "compute_loss_func", None),
+            trainer.label_smoother is not None,
+            type(call.bare),
+            getattr(config, "problem_type", None),
+            _shape_of(call.inputs),
+            call.count is None,
+        )
+
+    # The Trainer's own compute_loss, when the step comes through it
+
+    @contextlib.contextmanager
+    def trainer_loss(self) -> Iterator[None]:
+        """Keep the rank factor, and the count where nothing used it, out of the Trainer's own `compute_loss`."""
+        self._through_trainer = True
+        if self._obeying:
+            yield
+            return
+        trainer = self.trainer
+        with contextlib.ExitStack() as shadows:
+            if not self._hands_count and getattr(trainer, "model_accepts_loss_kwargs", False):
+                shadows.enter_context(_shadow(trainer, "model_accepts_loss_kwargs", False))
+            if getattr(trainer.args, "average_tokens_across_devices", False):
+                shadows.enter_context(_shadow(trainer.args, "average_tokens_across_devices", False))
+            if trainer.label_smoother is not None:
+                shadows.enter_context(_shadow(trainer, "label_smoother", self._smoother(trainer.label_smoother)))
+            yield
+
+    def _smoother(self, original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Transformers' label smoothing is a mean by hand over the labels: record it as one."""
+
+        def smoother(outputs: Any, labels: Tensor, shift_labels: bool = False, **_count: Any) -> Tensor:
+            loss = original(outputs, labels, shift_labels) if shift_labels else original(outputs, labels)
+            if self._recorder is not None:
+                target = labels[..., 1:] if shift_labels else labels
+                self._recorder.calls.append(LossCall(loss, target, "mean", ignored=original.ignore_index))  # type: ignore[attr-defined]
+            return loss
+
+        return smoother
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of `compute_loss`, as the Trainer made it."""
+
+    original: Callable[..., Any]
+    model: Any
+    inputs: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @property
+    def count(self) -> Any:
+        return self.kwargs.get("num_items_in_batch", self.args[1] if len(self.args) > 1 else None)
+
+    @property
+    def bare(self) -> Any:
+        return flags.bare_model(self.model)
+
+    def run(self, count: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
+        """The loss, and what came with it; None where the loss came alone."""
+        args, kwargs = self.args[:1], dict(self.kwargs)
+        if "num_items_in_batch" in kwargs or len(self.args) > 1:
+            kwargs["num_items_in_batch"] = count
+        if not flags.takes_count(self.original):
+            kwargs.pop("num_items_in_batch", None)
+        result = self.original(self.model, self.inputs, *args, **kwargs)
+        return (result[0], tuple(result[1:])) if isinstance(result, tuple) else (result, None)
+
+
+@contextlib.contextmanager
+def _shadow(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Set an attribute on an instance for a while; what was in its `__dict__` before, or nothing, is there again after."""
+    held = vars(owner)
+    absent = object()
+    before = held.get(name, absent)
+    held[name] = value
+    try:
+        yield
+    finally:
+        if before is absent:
+            held.pop(name, None)
+        else:
+            held[name] = before
+
+
+def _shape_of(inputs: Any) -> object:
+    """What two batches share that a head treats alike: keys, dtypes and dimensions."""
+    if not isinstance(inputs, Mapping):
+        return type(inputs)
+    return frozenset((k, v.dtype, v.dim()) if isinstance(v, Tensor) else (k, None, 0) for k, v in inputs.items())
+
+
+def _derives(loss: Tensor, ours: Tensor) -> bool:
+    """Whether `loss` is `ours`, or `ours` divided, multiplied or averaged once: what releases do between loss and backward."""
+    if loss is ours:
+        return True
+    node, source = loss.grad_fn, ours.grad_fn
+    if node is None or source is None or node.name() not in ("DivBackward0", "MulBackward0", "MeanBackward0"):
+        return False
+    return any(parent is source for parent, _ in node.next_functions)
+
+
+def _backward_divisor(accelerator: Any, kwargs: dict[str, Any]) -> int:
+    """By how much `accelerator.backward` will divide."""
+    if accelerator.distributed_type.value != "DEEPSPEED":
+        return int(accelerator.gradient_accumulation_steps)
+    if kwargs.get("scale_wrt_gas") is False:
+        return 1
+    return int(accelerator.deepspeed_engine_wrapped.engine.gradient_accumulation_steps())
+
+
+def _first_plan(contract: LossContract, tally: MicrobatchTally) -> Plan:
+    first = LossContract(contract.terms[:1], None, contract.calls, True)
+    chosen = plan(first, tally, tally.ranks)
+    return chosen if chosen is not None else Plan(float(len(tally.window.batches)))
+
+
+def _like(given: Any, value: float, device: torch.device) -> Any:
+    """A count of the kind that the Trainer gave: a number for a number; whole numbers stay whole."""
+    whole = value.is_integer()
+    if not isinstance(given, Tensor):
+        return int(value) if whole else value
+    return torch.tensor(value, device=device, dtype=given.dtype if whole else torch.float32)
+
+
+def _compiled(model: Any) -> bool:
+    while model is not None:
+        if type(model).__name__ == "OptimizedModule" or getattr(model, "_compiled_call_impl", None) is not None:
+            return True
+        model = getattr(model, "module", None)
+    return False
+
+
+def _eager() -> contextlib.AbstractContextManager[Any]:
+    """Compiled models run eagerly inside: a compiled forward hides its loss calls."""
+    stance = getattr(torch.compiler, "set_stance", None)  # from torch 2.6
+    return contextlib.nullcontext() if stance is None else stance("force_eager")
