@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from torch import Tensor
 
 from gafixer.patch import messages
 
-__all__ = ["averages_over_ranks", "bare_model", "takes_count", "user_says_scaled"]
+__all__ = ["averages_over_ranks", "bare_model", "parameters", "shape_of", "takes_count", "user_says_scaled"]
 
 
 def user_says_scaled(trainer: Any, count: Any) -> bool | None:
@@ -39,8 +41,8 @@ def averages_over_ranks(args: Any) -> bool:
 
 def takes_count(compute_loss: Callable[..., Any]) -> bool:
     """Whether a `compute_loss` can be called with `num_items_in_batch`."""
-    parameters = _parameters(getattr(compute_loss, "__func__", compute_loss))
-    return "num_items_in_batch" in parameters or _any_keyword(parameters)
+    taken = parameters(getattr(compute_loss, "__func__", compute_loss))
+    return "num_items_in_batch" in taken or _any_keyword(taken)
 
 
 def bare_model(model: Any) -> Any:
@@ -64,13 +66,13 @@ _WRAPPERS = frozenset(
 def _found_by_trainer(trainer: Any) -> bool:
     """What `Trainer.__init__` found for `model_accepts_loss_kwargs`, over the releases that have it."""
     head = bare_model(trainer.model)
-    parameters = _parameters(type(head).forward)
+    taken = parameters(type(head).forward)
     if _goes_by_name(type(trainer)):
-        named = parameters.get("loss_kwargs")
+        named = taken.get("loss_kwargs")
         return named is not None and named.kind is inspect.Parameter.VAR_KEYWORD
     if hasattr(head, "accepts_loss_kwargs"):
         return bool(head.accepts_loss_kwargs)
-    return _any_keyword(parameters)
+    return _any_keyword(taken)
 
 
 @functools.cache
@@ -81,10 +83,18 @@ def _goes_by_name(trainer_class: type) -> bool:
     return "loss_kwargs" in constants
 
 
-def _any_keyword(parameters: dict[str, inspect.Parameter]) -> bool:
-    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+def shape_of(inputs: Any) -> object:
+    """What two batches share that a head treats alike: keys, dtypes and dimensions."""
+    if not isinstance(inputs, Mapping):
+        return type(inputs)
+    return frozenset((k, v.dtype, v.dim()) if isinstance(v, Tensor) else (k, None, 0) for k, v in inputs.items())
+
+
+def _any_keyword(taken: dict[str, inspect.Parameter]) -> bool:
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
 
 
 @functools.lru_cache(maxsize=256)
-def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """What a function takes, by name."""
     return dict(inspect.signature(function).parameters)

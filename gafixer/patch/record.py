@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["LossCall", "Recorder"]
+__all__ = ["LossCall", "Recorder", "eager"]
 
 _LOSSES: dict[Callable[..., Any], inspect.Signature] = {
     loss: inspect.signature(loss)
@@ -67,6 +69,12 @@ class Recorder(TorchFunctionMode):
         if signature is not None and isinstance(value, Tensor) and value.requires_grad:
             self.calls.append(_call(func, value, signature.bind(*args, **(kwargs or {}))))
         return value
+
+
+def eager() -> contextlib.AbstractContextManager[Any]:
+    """Compiled models run eagerly inside: a compiled forward hides its loss calls."""
+    stance = getattr(torch.compiler, "set_stance", None)  # from torch 2.6
+    return contextlib.nullcontext() if stance is None else stance("force_eager")
 
 
 def _call(func: Callable[..., Any], value: Tensor, bound: inspect.BoundArguments) -> LossCall:

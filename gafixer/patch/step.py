@@ -17,7 +17,7 @@ from torch import Tensor
 from gafixer.patch import flags, messages
 from gafixer.patch.items import ItemRule
 from gafixer.patch.observe import LossContract, Observation, observe, reweigh
-from gafixer.patch.record import LossCall, Recorder
+from gafixer.patch.record import LossCall, Recorder, eager
 from gafixer.patch.weigh import Plan, plan, reference_total, scaled
 from gafixer.patch.window import MicrobatchTally, Window
 
@@ -165,7 +165,7 @@ class Step:
         self._hands_count = type(call.bare) not in self.book.refusing
         recorder = self._recorder = Recorder()
         try:
-            with _eager(), recorder:
+            with eager(), recorder:
                 return call.run(handed), recorder.calls
         except (TypeError, ValueError) as error:
             if not self._hands_count or "num_items_in_batch" not in str(error):
@@ -192,7 +192,7 @@ class Step:
             trainer.label_smoother is not None,
             type(call.bare),
             getattr(config, "problem_type", None),
-            _shape_of(call.inputs),
+            flags.shape_of(call.inputs),
             call.count is None,
         )
 
@@ -273,13 +273,6 @@ def _shadow(owner: Any, name: str, value: Any) -> Iterator[None]:
             held[name] = before
 
 
-def _shape_of(inputs: Any) -> object:
-    """What two batches share that a head treats alike: keys, dtypes and dimensions."""
-    if not isinstance(inputs, Mapping):
-        return type(inputs)
-    return frozenset((k, v.dtype, v.dim()) if isinstance(v, Tensor) else (k, None, 0) for k, v in inputs.items())
-
-
 def _derives(loss: Tensor, ours: Tensor) -> bool:
     """Whether `loss` is `ours`, or `ours` divided, multiplied or averaged once: what releases do between loss and backward."""
     if loss is ours:
@@ -319,9 +312,3 @@ def _compiled(model: Any) -> bool:
             return True
         model = getattr(model, "module", None)
     return False
-
-
-def _eager() -> contextlib.AbstractContextManager[Any]:
-    """Compiled models run eagerly inside: a compiled forward hides its loss calls."""
-    stance = getattr(torch.compiler, "set_stance", None)  # from torch 2.6
-    return contextlib.nullcontext() if stance is None else stance("force_eager")
