@@ -22,14 +22,14 @@ class State(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """`wrapper(original)` takes the place of attribute `name` of class `owner` in `module`.
+    """`wrapper(original)` takes the place of attribute `name` of class `owner` in `module`, or of the module itself.
 
     `since` is the first release that has the target, None for all; `names` are what a target's code must mention for the
     contract to hold, and `parameters` what it must take.
     """
 
     module: str
-    owner: str
+    owner: str | None
     name: str
     wrapper: str
     reason: str
@@ -37,24 +37,24 @@ class Patch:
     names: tuple[str, ...] = ()
     since: tuple[int, int] | None = None
     until: tuple[int, int] | None = None
-    inherited: bool = False
-    """The class has the attribute from a base; it gets one of its own."""
+    foreign: str | None = None
+    """Where the function was defined, if not in `module`: a base class's, or imported into the module."""
 
     @property
     def target(self) -> str:
         """Dotted name, for messages."""
-        return f"{self.module}.{self.owner}.{self.name}"
+        return ".".join(part for part in (self.module, self.owner, self.name) if part)
 
     def covers(self, version: tuple[int, int]) -> bool:
         """Whether a release has this target."""
         return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
 
-    def objection(self, owner: type) -> str | None:
+    def objection(self, owner: object) -> str | None:
         """Why the target is not what the patch was made for; None where it is."""
         found = inspect.getattr_static(owner, self.name, None)
         if not inspect.isfunction(found):
             return f"{self.target} is not a function here"
-        if hasattr(found, "__wrapped__") or (not self.inherited and found.__module__ != self.module):
+        if hasattr(found, "__wrapped__") or found.__module__ != (self.foreign or self.module):
             return f"{self.target} was changed by {found.__module__}"
         missing = [p for p in self.parameters if p not in inspect.signature(found).parameters]
         missing += [name for name in self.names if name not in found.__code__.co_names]

@@ -25,7 +25,7 @@ _lock = threading.RLock()
 _wanted = False
 _hooked = False
 _standing: dict[Patch, Status] = {}
-_undo: list[tuple[type, Patch, Any, Any]] = []
+_undo: list[tuple[Any, Patch, Any, Any]] = []
 """Owner, patch, what its `__dict__` held before, what was put there."""
 
 
@@ -92,7 +92,7 @@ def _put_on(group: Group, module: ModuleType) -> None:
     for patch in group.patches:
         if patch not in patches:
             _stand(patch, State.STOOD_DOWN, "this release has no such target", logging.DEBUG)
-    owners = {patch: getattr(module, patch.owner, None) for patch in patches}
+    owners = {patch: module if patch.owner is None else getattr(module, patch.owner, None) for patch in patches}
     objections = [_objection(patch, owners[patch], version) for patch in patches]
     if any(objections):
         reasons = "; ".join(objection for objection in objections if objection)
@@ -108,7 +108,7 @@ def _put_on(group: Group, module: ModuleType) -> None:
         _stand(patch, State.APPLIED)
 
 
-def _objection(patch: Patch, owner: type | None, version: tuple[int, int]) -> str | None:
+def _objection(patch: Patch, owner: object, version: tuple[int, int]) -> str | None:
     if version < OLDEST:
         return f"transformers {'.'.join(map(str, version))} is older than {'.'.join(map(str, OLDEST))}"
     return f"{patch.target} is gone" if owner is None else patch.objection(owner)

@@ -21,7 +21,7 @@ from gafixer.patch.record import LossCall, Recorder, eager
 from gafixer.patch.weigh import Plan, plan, reference_total, scaled
 from gafixer.patch.window import MicrobatchTally, Window
 
-__all__ = ["Book", "Step"]
+__all__ = ["Book", "Step", "shadow"]
 
 LOOKS = 8
 """Microbatches that may leave a contract open before it is taken as it is."""
@@ -29,9 +29,12 @@ LOOKS = 8
 
 @dataclass(slots=True)
 class Book:
-    """What is known of one Trainer: its window, the contracts of its losses, the rules that all ranks count."""
+    """What is known of one Trainer: its windows, the contracts of its losses, the rules that all ranks count."""
 
-    window: Window | None = None
+    windows: list[Window] = field(default_factory=list)
+    """The open window, last; where windows are read ahead, those before it that may not be through."""
+
+    reads_ahead: bool = False
     contracts: dict[object, LossContract] = field(default_factory=dict)
     looks: dict[object, int] = field(default_factory=dict)
     agreed: tuple[ItemRule, ...] | None = None
@@ -61,9 +64,9 @@ class Step:
 
     def __enter__(self) -> Step:
         enter = self._shadows.enter_context
-        enter(_shadow(self.trainer, "compute_loss", self._compute_loss(self.trainer.compute_loss)))
+        enter(shadow(self.trainer, "compute_loss", self._compute_loss(self.trainer.compute_loss)))
         accelerator = self.trainer.accelerator
-        enter(_shadow(accelerator, "backward", self._backward(accelerator, accelerator.backward)))
+        enter(shadow(accelerator, "backward", self._backward(accelerator, accelerator.backward)))
         self.book.step = self
         return self
 
@@ -86,7 +89,7 @@ class Step:
             loss, outputs = self._obeyed(call) or self._weighed(call)
             self.weighed = loss
             if hasattr(type(self.trainer), "loss_is_scaled_for_ga"):
-                self._shadows.enter_context(_shadow(self.trainer, "loss_is_scaled_for_ga", True))
+                self._shadows.enter_context(shadow(self.trainer, "loss_is_scaled_for_ga", True))
             return self.weighed if outputs is None else (self.weighed, *outputs)
 
         return compute_loss
@@ -177,8 +180,16 @@ class Step:
             self._recorder = None
 
     def _gather(self, rules: tuple[ItemRule, ...]) -> None:
-        if self.tally.place == 0:
-            self.book.agreed = self.window.gather(rules, self.book.agreed)
+        if self.tally.place != self.window.opening:
+            return
+        self.book.agreed = self.window.gather(rules, self.book.agreed)
+        before = self.window.before
+        if before is None or not rules:
+            return
+        kept = before.total(rules[0])
+        if kept and (now := self.window.total(rules[0])):
+            grads = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
+            torch._foreach_mul_(grads, kept / now)
 
     def _counted_ranks(self, key: object) -> int:
         return 1 if key in self.book.own_ranks else self.window.ranks
@@ -208,11 +219,11 @@ class Step:
         trainer = self.trainer
         with contextlib.ExitStack() as shadows:
             if not self._hands_count and getattr(trainer, "model_accepts_loss_kwargs", False):
-                shadows.enter_context(_shadow(trainer, "model_accepts_loss_kwargs", False))
+                shadows.enter_context(shadow(trainer, "model_accepts_loss_kwargs", False))
             if getattr(trainer.args, "average_tokens_across_devices", False):
-                shadows.enter_context(_shadow(trainer.args, "average_tokens_across_devices", False))
+                shadows.enter_context(shadow(trainer.args, "average_tokens_across_devices", False))
             if trainer.label_smoother is not None:
-                shadows.enter_context(_shadow(trainer, "label_smoother", self._smoother(trainer.label_smoother)))
+                shadows.enter_context(shadow(trainer, "label_smoother", self._smoother(trainer.label_smoother)))
             yield
 
     def _smoother(self, original: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -258,7 +269,7 @@ class _Call:
 
 
 @contextlib.contextmanager
-def _shadow(owner: Any, name: str, value: Any) -> Iterator[None]:
+def shadow(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Set an attribute on an instance for a while; what was in its `__dict__` before, or nothing, is there again after."""
     held = vars(owner)
     absent = object()

@@ -8,10 +8,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from gafixer.patch import flags, messages, plain
-from gafixer.patch.step import Book, Step
+from gafixer.patch.ahead import WindowLoader
+from gafixer.patch.step import Book, Step, shadow
 from gafixer.patch.window import Window
 
-__all__ = ["compute_loss", "get_batch_samples", "prediction_step", "training_step"]
+__all__ = ["compute_loss", "get_batch_samples", "prediction_step", "skip_first_batches", "training_step"]
 
 _books: WeakKeyDictionary[Any, Book] = WeakKeyDictionary()
 
@@ -25,8 +26,42 @@ def get_batch_samples(original: Function) -> Function:
     def wrapper(self: Any, epoch_iterator: Any, num_batches: int, *args: Any, **kwargs: Any) -> Any:
         num_batches = max(num_batches, self.args.gradient_accumulation_steps)
         batches, count = original(self, epoch_iterator, num_batches, *args, **kwargs)
-        open_window(self, batches)
+        if not _book(self).reads_ahead:
+            _open_window(self, batches)
         return batches, count
+
+    return wrapper
+
+
+def _inner_training_loop(original: Function) -> Function:
+    """Read windows ahead where a release's loop doesn't, or steps elsewhere than at its windows' ends."""
+
+    @functools.wraps(original)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        book = _book(self)
+        load = self.get_train_dataloader
+
+        def get_train_dataloader() -> Any:
+            return WindowLoader(load(), self.args.gradient_accumulation_steps, functools.partial(_open_window, self))
+
+        with shadow(self, "get_train_dataloader", get_train_dataloader):
+            book.reads_ahead = True
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                book.reads_ahead = False
+
+    return wrapper
+
+
+def skip_first_batches(original: Function) -> Function:
+    """A resumed epoch is read ahead, too."""
+
+    @functools.wraps(original)
+    def wrapper(dataloader: Any, num_batches: int = 0) -> Any:
+        if isinstance(dataloader, WindowLoader):
+            return dataloader.skipping(original, num_batches)
+        return original(dataloader, num_batches)
 
     return wrapper
 
@@ -36,14 +71,13 @@ def training_step(original: Function) -> Function:
 
     @functools.wraps(original)
     def wrapper(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        book = _books.get(self)
-        window = None if book is None else book.window
-        place = None if window is None else window.place(inputs)
-        reason = _stands_down(self, place)
-        if reason is not None or book is None or window is None or place is None:
+        book = _book(self)
+        found = next(((w, place) for w in book.windows if (place := w.place(inputs)) is not None), None)
+        reason = _stands_down(self, found is not None)
+        if reason is not None or found is None:
             messages.once(self, f"left as it is: {reason}")
             return original(self, model, inputs, *args, **kwargs)
-        with plain.bypassed(), Step(self, book, window, place) as step:
+        with plain.bypassed(), Step(self, book, *found) as step:
             returned = original(self, model, inputs, *args, **kwargs)
         return step.reported(returned)
 
@@ -75,16 +109,22 @@ def prediction_step(original: Function) -> Function:
     return wrapper
 
 
-def open_window(trainer: Any, batches: list[Any]) -> None:
-    """Begin a window of these microbatches on this rank."""
-    book = _books.setdefault(trainer, Book())
+def _book(trainer: Any) -> Book:
+    return _books.setdefault(trainer, Book())
+
+
+def _open_window(trainer: Any, batches: list[Any], carried: bool = False) -> None:
+    """Begin a window of these microbatches on this rank, or go on with the one before."""
+    book = _book(trainer)
     ranks = trainer.accelerator.num_processes if flags.averages_over_ranks(trainer.args) else 1
-    book.window = Window(batches, ranks, trainer.args.device)
+    before = book.windows[-1] if carried and book.windows else None
+    window = Window(batches, ranks, trainer.args.device, before)
+    book.windows = [window] if not book.reads_ahead else [*book.windows[-2:], window]
 
 
-def _stands_down(trainer: Any, place: int | None) -> str | None:
+def _stands_down(trainer: Any, in_window: bool) -> str | None:
     """Why this step is not ours to weigh; None where it is."""
-    if place is None:
+    if not in_window:
         return "its window is unknown, the microbatch did not come from get_batch_samples"
     if trainer.args.n_gpu > 1:
         return "DataParallel splits the microbatch"
@@ -94,8 +134,3 @@ def _stands_down(trainer: Any, place: int | None) -> str | None:
     if any(getattr(parallelism, f"{kind}_size", 1) > 1 for kind in ("cp", "sp")):
         return "context and sequence parallelism split the targets of a microbatch"
     return None
-
-
-def get_train_dataloader(original: Function) -> Function:
-    """4.45 reads one microbatch at a time: read its window ahead."""
-    raise NotImplementedError

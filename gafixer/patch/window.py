@@ -17,11 +17,16 @@ __all__ = ["MicrobatchTally", "Window"]
 class Window:
     """The microbatches up to the next optimizer step on this rank, and the totals over `ranks` ranks.
 
-    Totals come from one collective per window, made at its first microbatch: ranks are sure to meet there and nowhere else.
+    Totals come from one collective per window, made at `opening`, its first new microbatch: ranks are sure to meet there and nowhere else.
     """
 
-    def __init__(self, batches: Sequence[object], ranks: int, device: torch.device) -> None:
-        self.batches = batches
+    def __init__(
+        self, batches: Sequence[object], ranks: int, device: torch.device, before: Window | None = None
+    ) -> None:
+        """`before` is a window that its epoch's end cut off, and which these microbatches complete."""
+        self.before = before
+        self.opening = 0 if before is None else len(before.batches)
+        self.batches = batches if before is None else [*before.batches, *batches]
         self.ranks = ranks
         self.device = device
         self._locals: dict[ItemRule, list[float]] = {}
@@ -29,7 +34,7 @@ class Window:
 
     def place(self, inputs: object) -> int | None:
         """Which microbatch `inputs` is; None for one that isn't of this window."""
-        return next((i for i, batch in enumerate(self.batches) if batch is inputs), None)
+        return next((i for i, b in enumerate(self.batches) if b is inputs and i >= self.opening), None)
 
     def counts(self, rule: ItemRule) -> list[float]:
         """Items of every microbatch of this rank; 0 for one that lacks what the rule reads."""
