@@ -1,18 +1,21 @@
 """`import gafixer.patch` makes the installed Transformers accumulate gradients as one big batch.
 
-Importing it applies every patch, unless the environment says `GAFIXER_PATCH=0`; before or after `import transformers`, and for
-a `Trainer` that exists already. Neither torch nor transformers is imported by it. What was done, and why, is logged on the
-logger `gafixer.patch`: what is applied at INFO, what stands down at WARNING.
+Importing it applies every patch, unless the environment says `GAFIXER_PATCH=0`; before or after `import
+transformers`, and for a `Trainer` that exists already. Neither torch nor transformers is imported by it. What was
+done, and why, is logged on the logger `gafixer.patch`: what is applied at INFO, what stands down at WARNING.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gafixer.patch.records import Patch, State, Status
 from gafixer.patch.state import apply, is_applied, revert, status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Patch", "State", "Status", "apply", "patched", "revert", "status"]
 

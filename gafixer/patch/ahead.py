@@ -1,21 +1,26 @@
-"""Releases up to 4.46 step every G microbatches, across epochs, and read one microbatch at a time: read their windows ahead."""
+"""Releases up to 4.46 step every G microbatches, across epochs, and read one microbatch at a time.
+
+Read their windows ahead.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wrapt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["WindowLoader", "windows"]
 
 
-class WindowLoader(wrapt.ObjectProxy):  # type: ignore[misc]
+class WindowLoader(wrapt.ObjectProxy[Any]):
     """A data loader that reads a window before it yields the window's first microbatch, and announces it.
 
-    `announce(batches, carried)` gets the microbatches, and whether they continue the window announced before, which the end
-    of an epoch had cut off.
+    `announce(batches, carried)` gets the microbatches, and whether they continue the window announced before, which
+    the end of an epoch had cut off.
     """
 
     def __init__(self, loader: Any, steps: int, announce: Callable[[list[Any], bool], None]) -> None:
@@ -39,8 +44,8 @@ class WindowLoader(wrapt.ObjectProxy):  # type: ignore[misc]
 def windows(epoch: Iterable[Any], steps: int, taken: int) -> Iterator[tuple[list[Any], bool]]:
     """Cut an epoch into windows as these releases step: every `steps` microbatches since the start of training.
 
-    `taken` microbatches came before this epoch. An epoch of no more than `steps` also steps at its end. Yields the microbatches
-    of each window, and whether they continue one of the epoch before.
+    `taken` microbatches came before this epoch. An epoch of no more than `steps` also steps at its end. Yields the
+    microbatches of each window, and whether they continue one of the epoch before.
     """
     batches = iter(epoch)
     head = list(itertools.islice(batches, steps + 1))

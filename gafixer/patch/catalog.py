@@ -10,7 +10,14 @@ _TRAINER = "transformers.trainer"
 _WRAPPERS = "gafixer.patch.trainer"
 
 
-def _trainer(name: str, reason: str, parameters: str, names: str = "", **versions: tuple[int, int]) -> Patch:
+def _trainer(
+    name: str,
+    reason: str,
+    parameters: str,
+    names: str = "",
+    since: tuple[int, int] | None = None,
+    until: tuple[int, int] | None = None,
+) -> Patch:
     return Patch(
         _TRAINER,
         "Trainer",
@@ -19,7 +26,8 @@ def _trainer(name: str, reason: str, parameters: str, names: str = "", **version
         reason,
         ("self", *parameters.split()),
         tuple(names.split()),
-        **versions,
+        since,
+        until,
     )
 
 
@@ -31,7 +39,7 @@ GROUPS = (
         (
             _trainer(
                 "training_step",
-                "means of microbatches are averaged, not the items of the window; some releases divide twice, some never",
+                "means of microbatches are averaged, not the window's items; some releases divide twice, some never",
                 "model inputs",
                 "compute_loss accelerator backward",
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,8 +19,8 @@ __all__ = ["averages_over_ranks", "bare_model", "parameters", "shape_of", "takes
 def user_says_scaled(trainer: Any, count: Any) -> bool | None:
     """Whether the user declared the loss scaled for accumulation (True) or a mean (False); None for no word on it.
 
-    `loss_is_scaled_for_ga` is the official switch; before it, setting `model_accepts_loss_kwargs` to other than what the
-    Trainer would have found was the way to say so.
+    `loss_is_scaled_for_ga` is the official switch; before it, setting `model_accepts_loss_kwargs` to other than what
+    the Trainer would have found was the way to say so.
     """
     switch = getattr(trainer, "loss_is_scaled_for_ga", None)
     if switch is not None:
@@ -59,7 +60,13 @@ def bare_model(model: Any) -> Any:
 
 
 _WRAPPERS = frozenset(
-    ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "DeepSpeedEngine", "XlaFullyShardedDataParallel")
+    (
+        "DataParallel",
+        "DistributedDataParallel",
+        "FullyShardedDataParallel",
+        "DeepSpeedEngine",
+        "XlaFullyShardedDataParallel",
+    )
 )
 
 
@@ -67,7 +74,7 @@ def _found_by_trainer(trainer: Any) -> bool:
     """What `Trainer.__init__` found for `model_accepts_loss_kwargs`, over the releases that have it."""
     head = bare_model(trainer.model)
     taken = parameters(type(head).forward)
-    if _goes_by_name(type(trainer)):
+    if _goes_by_name():
         named = taken.get("loss_kwargs")
         return named is not None and named.kind is inspect.Parameter.VAR_KEYWORD
     if hasattr(head, "accepts_loss_kwargs"):
@@ -76,11 +83,10 @@ def _found_by_trainer(trainer: Any) -> bool:
 
 
 @functools.cache
-def _goes_by_name(trainer_class: type) -> bool:
+def _goes_by_name() -> bool:
     """4.46 accepted a parameter of one name only."""
-    base = next(c for c in trainer_class.__mro__ if c.__module__ == "transformers.trainer" and c.__name__ == "Trainer")
-    constants = inspect.unwrap(base.__init__).__code__.co_consts  # type: ignore[misc]
-    return "loss_kwargs" in constants
+    base = sys.modules["transformers.trainer"].Trainer
+    return "loss_kwargs" in inspect.unwrap(base.__init__).__code__.co_consts
 
 
 def shape_of(inputs: Any) -> object:

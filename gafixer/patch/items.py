@@ -1,7 +1,7 @@
 """What a loss counts: a rule that turns a batch into its number of items.
 
-A rule is found once, by the values of a loss call's target (`match`), and then counts the items of any other batch of the
-window without running the model.
+A rule is found once, by the values of a loss call's target (`match`), and then counts the items of any other batch of
+the window without running the model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class View(enum.Enum):
     SHIFTED = enum.auto()  # all but the first of each row
     ATTENDED = enum.auto()  # where attention_mask is not 0
     SHIFTED_ATTENDED = enum.auto()
-    PLACES = enum.auto()  # every entry, ignored or not
     ROWS = enum.auto()  # samples
     MICROBATCH = enum.auto()  # one, whatever is in it
 
@@ -46,6 +45,8 @@ class Length:
 @dataclass(frozen=True, slots=True)
 class ItemRule:
     """The entries of `source` in `view` that are neither -100 nor `ignored` nor at or past `limit`.
+
+    All, where `ignored` is None.
 
     With `class_weights` an item counts as much as its class weighs, as in a weighted `cross_entropy`.
     """
@@ -82,9 +83,7 @@ def count(rule: ItemRule, batch: object) -> Tensor | float:
     if not isinstance(batch, Mapping):
         raise KeyError(rule.source)
     items = _view(batch, rule.source, rule.view)
-    if rule.view is View.PLACES:
-        return float(items.numel())
-    valid = _valid(items, rule.ignored if rule.limit is None else None)
+    valid = _valid(items, rule.ignored) if rule.limit is None else None
     if rule.limit is not None:
         past = _length(batch, rule.limit)
         valid = items < past if valid is None else valid & (items < past)
@@ -97,7 +96,9 @@ def count(rule: ItemRule, batch: object) -> Tensor | float:
 def match(
     target: Tensor, batch: Batch, *, classes: int | None, ignored: int | None, class_weights: Tensor | None
 ) -> tuple[ItemRule, ...]:
-    """The rules under which `batch` holds exactly the valid entries of `target`, best first; none when it isn't from there.
+    """The rules under which `batch` holds exactly the valid entries of `target`, best first.
+
+    None when it isn't from there.
 
     `classes` is the size of the class dimension of the loss call: where the ignored label is that size, as for answer
     positions, it is taken for a length. More than one rule means that this batch can't tell them apart.
@@ -133,13 +134,15 @@ def _sources(batch: Batch) -> tuple[list[str], list[str]]:
 
 
 def _applies(batch: Batch, key: str, view: View) -> bool:
-    value = batch[key]
+    value: Tensor = batch[key]
     match view:
         case View.SHIFTED:
             return value.dim() >= 2 and value.shape[-1] > 1
         case View.ATTENDED | View.SHIFTED_ATTENDED:
             mask = batch.get("attention_mask")
-            return isinstance(mask, Tensor) and mask.shape == value.shape and value.dim() >= 2 and value.shape[-1] > 1
+            if not isinstance(mask, Tensor) or mask.shape != value.shape:
+                return False
+            return value.dim() >= 2 and value.shape[-1] > 1
     return True
 
 
@@ -156,11 +159,11 @@ def _view(batch: Batch, key: str, view: View) -> Tensor:
 
 
 def _valid(items: Tensor, ignored: int | None) -> Tensor | None:
-    """Which entries are scored; None for all of them, as real-valued targets are."""
-    if items.is_floating_point() or items.dtype is torch.bool:
+    """Which entries are scored; None for all of them."""
+    if ignored is None or items.is_floating_point():
         return None
     valid = items != IGNORED
-    return valid if ignored in (None, IGNORED) else valid & (items != ignored)
+    return valid if ignored == IGNORED else valid & (items != ignored)
 
 
 def _limit(batch: Batch, ignored: int | None, classes: int | None) -> Length | None:

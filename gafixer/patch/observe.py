@@ -1,21 +1,26 @@
 """Look at what a loss did: which means it is made of, over which items, and whether it used the count it was handed.
 
-A loss is linear in the values of its loss calls. The gradient of the loss in each of them is that call's coefficient, so one
-ordinary forward, recorded, shows how every call was normalised: by torch, by hand, by the count, or not at all.
+A loss is linear in the values of its loss calls. The gradient of the loss in each of them is that call's coefficient,
+so one ordinary forward, recorded, shows how every call was normalised: by torch, by hand, by the count, or not at
+all.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from gafixer.patch.items import MICROBATCHES, SAMPLES, Batch, ItemRule, View, count, match, samples
-from gafixer.patch.record import LossCall
+from gafixer.patch.items import MICROBATCHES, SAMPLES, Batch, ItemRule, count, match, samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gafixer.patch.record import LossCall
 
 __all__ = ["Kind", "LossContract", "Observation", "Term", "observe"]
 
@@ -66,7 +71,10 @@ class LossContract:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """A contract with the tensors that it was read from: `shares` belong to `contract.terms` and add up, with `rest`, to `loss`."""
+    """A contract with the tensors that it was read from.
+
+    `shares` belong to `contract.terms` and add up, with `rest`, to `loss`.
+    """
 
     contract: LossContract
     loss: Tensor
@@ -135,7 +143,7 @@ def _coefficients(
     inputs = [call.value for call in calls] + ([] if handed is None else [handed])
     if not inputs:
         return [], None
-    grads = list(torch.autograd.grad(loss, inputs, create_graph=True, allow_unused=True))
+    grads: list[Tensor | None] = list(torch.autograd.grad(loss, inputs, create_graph=True, allow_unused=True))
     slope = None if handed is None else grads.pop()
     return grads, None if slope is None or handed is None else -handed.detach() * slope
 
@@ -157,7 +165,7 @@ def _classify(
     if handed is not None and rules and math.isclose(factor * float(handed), 1.0, rel_tol=1e-4):
         return Kind.COUNTED, rules
     if call.reduction == "none" and math.isclose(factor * call.value.numel(), 1.0, rel_tol=1e-4):
-        places = tuple(ItemRule(rule.source, View.PLACES) for rule in rules[:1])
+        places = tuple(ItemRule(rule.source, rule.view) for rule in rules[:1])
         return (Kind.MEAN, places) if places else (None, ())
     if math.isclose(factor * samples(batch), 1.0, rel_tol=1e-4) and not (call.sequences and factor == 1.0):
         return Kind.MEAN, (SAMPLES,)
@@ -169,7 +177,10 @@ def _rules(call: LossCall, target: Tensor, batch: Batch) -> tuple[ItemRule, ...]
 
 
 def _scored(call: LossCall, coefficient: Tensor) -> tuple[Tensor, float | None]:
-    """The entries of the target that the loss scores, and the coefficient that they share; None where they share none."""
+    """The entries of the target that the loss scores, and the coefficient that they share.
+
+    None where they share none.
+    """
     if coefficient.dim() == 0:
         return call.target, float(coefficient)
     if coefficient.shape != call.target.shape:
@@ -189,7 +200,10 @@ def _depends(coefficient: Tensor, handed: Tensor | None) -> bool:
 
 
 def _tells(call: LossCall, coefficient: Tensor, kind: Kind, handed: Tensor | None) -> bool:
-    """Whether the call had items, and its coefficient can't be read in two ways: local items and count may be the same."""
+    """Whether the call had items, and its coefficient can't be read in two ways.
+
+    Local items and count may be the same.
+    """
     if not bool(torch.isfinite(call.value).all()) or not bool((call.value != 0).any()):
         return False
     if handed is None or kind is not Kind.MEAN or call.reduction == "mean":

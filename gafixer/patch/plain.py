@@ -1,7 +1,8 @@
 """Plain loops: a head called with `num_items_in_batch` returns sum / count, whatever its forward makes of the count.
 
-One count serves the whole loss: the term on `labels` becomes its sum over the count, and every other term weighs as much as
-the microbatch's share of the count. So a head that is made to return local means is multiplied by local items / count.
+One count serves the whole loss: the term on `labels` becomes its sum over the count, and every other term weighs as
+much as the microbatch's share of the count. So a head that is made to return local means is multiplied by local items
+/ count.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _eagerly(original: Callable[..., Any]) -> Callable[..., Any]:
         with bypassed():
             return _weighed(original, model, args, kwargs)
 
-    disabled: Callable[..., Any] = torch.compiler.disable(observe_first)
+    disabled: Callable[..., Any] = torch.compiler.disable(observe_first)  # type: ignore[no-untyped-call]  # torch has no types for it
     return disabled
 
 
@@ -158,7 +159,7 @@ def _mains(contract: LossContract) -> list[Any]:
 
 def _main_rule(contract: LossContract) -> ItemRule:
     mains = _mains(contract)
-    return mains[0].rule if mains else ItemRule("labels", View.WHOLE)
+    return mains[0].rule if mains else ItemRule("labels", View.WHOLE, -100)
 
 
 def _one_share(contract: LossContract, batch: Batch) -> bool:

@@ -5,34 +5,36 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 __all__ = ["LossCall", "Recorder", "eager"]
 
 _LOSSES: dict[Callable[..., Any], inspect.Signature] = {
     loss: inspect.signature(loss)
     for loss in (
-        F.binary_cross_entropy,
-        F.binary_cross_entropy_with_logits,
-        F.cross_entropy,
-        F.ctc_loss,
-        F.gaussian_nll_loss,
-        F.huber_loss,
-        F.kl_div,
-        F.l1_loss,
-        F.mse_loss,
-        F.multilabel_soft_margin_loss,
-        F.nll_loss,
-        F.poisson_nll_loss,
-        F.smooth_l1_loss,
-        F.soft_margin_loss,
+        functional.binary_cross_entropy,
+        functional.binary_cross_entropy_with_logits,
+        functional.cross_entropy,
+        functional.ctc_loss,
+        functional.gaussian_nll_loss,
+        functional.huber_loss,
+        functional.kl_div,
+        functional.l1_loss,
+        functional.mse_loss,
+        functional.multilabel_soft_margin_loss,
+        functional.nll_loss,
+        functional.poisson_nll_loss,
+        functional.smooth_l1_loss,
+        functional.soft_margin_loss,
     )
 }
 
@@ -81,9 +83,9 @@ def _call(func: Callable[..., Any], value: Tensor, bound: inspect.BoundArguments
     bound.apply_defaults()
     given = bound.arguments
     reduction = _reduction(given.get("size_average"), given.get("reduce"), given["reduction"])
-    if func is F.ctc_loss:
+    if func is functional.ctc_loss:
         return LossCall(value, given["targets"], reduction, sequences=True)
-    if func in (F.cross_entropy, F.nll_loss):
+    if func in (functional.cross_entropy, functional.nll_loss):
         predicted: Tensor = given["input"]
         target: Tensor = given["target"]
         by_class = not target.is_floating_point()

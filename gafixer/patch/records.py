@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Group", "Patch", "State", "Status"]
 
@@ -24,8 +26,8 @@ class State(enum.Enum):
 class Patch:
     """`wrapper(original)` takes the place of attribute `name` of class `owner` in `module`, or of the module itself.
 
-    `since` is the first release that has the target, None for all; `names` are what a target's code must mention for the
-    contract to hold, and `parameters` what it must take.
+    `since` is the first release that has the target, None for all; `names` are what a target's code must mention for
+    the contract to hold, and `parameters` what it must take.
     """
 
     module: str

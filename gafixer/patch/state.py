@@ -6,15 +6,15 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
-
-import wrapt
+from typing import TYPE_CHECKING, Any
 
 from gafixer.patch.catalog import GROUPS
+from gafixer.patch.hooks import ImportWatch
 from gafixer.patch.messages import logger
 from gafixer.patch.records import Group, Patch, State, Status, load
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 __all__ = ["apply", "is_applied", "revert", "status"]
 
@@ -23,7 +23,6 @@ OLDEST = (4, 45)
 
 _lock = threading.RLock()
 _wanted = False
-_hooked = False
 _standing: dict[Patch, Status] = {}
 _undo: list[tuple[Any, Patch, Any, Any]] = []
 """Owner, patch, what its `__dict__` held before, what was put there."""
@@ -31,19 +30,11 @@ _undo: list[tuple[Any, Patch, Any, Any]] = []
 
 def apply() -> None:
     """Patch what is imported now and what will be. Twice is once."""
-    global _wanted, _hooked
+    global _wanted
     with _lock:
-        if _wanted:
-            return
-        _wanted = True
-        if _hooked:
-            for group in GROUPS:
-                if (module := sys.modules.get(group.module)) is not None:
-                    _put_on(group, module)
-            return
-        _hooked = True
-        for group in GROUPS:
-            wrapt.register_post_import_hook(_on_import(group), group.module)
+        if not _wanted:
+            _wanted = True
+            _watch.start()
 
 
 def revert() -> None:
@@ -51,6 +42,7 @@ def revert() -> None:
     global _wanted
     with _lock:
         _wanted = False
+        _watch.stop()
         while _undo:
             owner, patch, before, ours = _undo.pop()
             if vars(owner).get(patch.name) is not ours:
@@ -76,13 +68,11 @@ def is_applied() -> bool:
     return _wanted
 
 
-def _on_import(group: Group) -> Callable[[ModuleType], None]:
-    def hook(module: ModuleType) -> None:
-        with _lock:
-            if _wanted:
+def _on_import(module: ModuleType) -> None:
+    with _lock:
+        for group in GROUPS:
+            if group.module == module.__name__ and _wanted:
                 _put_on(group, module)
-
-    return hook
 
 
 def _put_on(group: Group, module: ModuleType) -> None:
@@ -122,3 +112,6 @@ def _version() -> tuple[int, int]:
 def _stand(patch: Patch, state: State, note: str = "", level: int = logging.INFO) -> None:
     _standing[patch] = Status(patch, state, note)
     logger.log(level, "%s %s: %s", state.value, patch.target, note or patch.reason)
+
+
+_watch = ImportWatch([group.module for group in GROUPS], _on_import)

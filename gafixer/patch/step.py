@@ -1,7 +1,8 @@
 """One training step of a Trainer: weigh the loss that `compute_loss` returns, and hand exactly that to backward.
 
-For the time of the step `compute_loss` and the accelerator's `backward` are shadowed on their instances, so every override is
-seen as it runs. Whatever a release does between the two (divide, or not) and whatever Accelerate does after is cancelled.
+For the time of the step `compute_loss` and the accelerator's `backward` are shadowed on their instances, so every
+override is seen as it runs. Whatever a release does between the two (divide, or not) and whatever Accelerate does
+after is cancelled.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from gafixer.patch import flags, messages
-from gafixer.patch.items import ItemRule
+from gafixer.patch.calls import Call, backward_divisor, derives, is_compiled, like, shadow
 from gafixer.patch.observe import LossContract, Observation, observe, reweigh
 from gafixer.patch.record import LossCall, Recorder, eager
 from gafixer.patch.weigh import Plan, plan, reference_total, scaled
 from gafixer.patch.window import MicrobatchTally, Window
 
-__all__ = ["Book", "Step", "shadow"]
+if TYPE_CHECKING:
+    from gafixer.patch.items import ItemRule
+
+__all__ = ["Book", "Step"]
 
 LOOKS = 8
 """Microbatches that may leave a contract open before it is taken as it is."""
@@ -83,9 +87,11 @@ class Step:
     def _compute_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compute_loss(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             if self.weighed is not None:
-                messages.once(self.trainer, "its training_step calls compute_loss twice; the second loss is left as it is")
+                messages.once(
+                    self.trainer, "its training_step calls compute_loss twice; the second loss is left as it is"
+                )
                 return original(model, inputs, *args, **kwargs)
-            call = _Call(original, model, inputs, args, kwargs)
+            call = Call(original, model, inputs, args, kwargs)
             loss, outputs = self._obeyed(call) or self._weighed(call)
             self.weighed = loss
             if hasattr(type(self.trainer), "loss_is_scaled_for_ga"):
@@ -97,17 +103,20 @@ class Step:
     def _backward(self, accelerator: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(loss: Tensor, **kwargs: Any) -> Any:
             ours = self.weighed
-            if ours is None or not _derives(loss, ours):
-                messages.once(self.trainer, "its training_step changes the loss before backward; only Accelerate's share is undone")
+            if ours is None or not derives(loss, ours):
+                messages.once(
+                    self.trainer,
+                    "its training_step changes the loss before backward; only Accelerate's share is undone",
+                )
                 ours = loss
-            divisor = _backward_divisor(accelerator, kwargs)
+            divisor = backward_divisor(accelerator, kwargs)
             return original(ours if divisor == 1 else ours * divisor, **kwargs)
 
         return backward
 
     # Obeying, observing and weighing
 
-    def _obeyed(self, call: _Call) -> tuple[Tensor, tuple[Any, ...] | None] | None:
+    def _obeyed(self, call: Call) -> tuple[Tensor, tuple[Any, ...] | None] | None:
         """The loss as the user's flags say it is; None where they say nothing."""
         scaled_already = flags.user_says_scaled(self.trainer, call.count)
         if scaled_already is None:
@@ -117,7 +126,7 @@ class Step:
         self._gather(())
         return (loss if scaled_already else loss / len(self.window.batches)), outputs
 
-    def _weighed(self, call: _Call) -> tuple[Tensor, tuple[Any, ...] | None]:
+    def _weighed(self, call: Call) -> tuple[Tensor, tuple[Any, ...] | None]:
         key = self._key(call)
         contract = self.book.contracts.get(key)
         if contract is None:
@@ -126,23 +135,33 @@ class Step:
         chosen = plan(contract, self.tally, self._counted_ranks(key))
         if chosen is not None:
             return self._planned(call, contract, chosen)
-        if _compiled(call.model):
-            messages.once(self.trainer, "a compiled head with several terms can't be seen into: its first term weighs the whole loss")
+        if is_compiled(call.model):
+            messages.once(
+                self.trainer,
+                "a compiled head with several terms can't be seen into: its first term weighs the whole loss",
+            )
             return self._planned(call, contract, _first_plan(contract, self.tally))
         return self._observed(key, call, contract)
 
-    def _planned(self, call: _Call, contract: LossContract, chosen: Plan) -> tuple[Tensor, tuple[Any, ...] | None]:
+    def _planned(self, call: Call, contract: LossContract, chosen: Plan) -> tuple[Tensor, tuple[Any, ...] | None]:
         self._hands_count = contract.counted
-        count = call.count if chosen.count is None else _like(call.count, chosen.count, self.window.device)
+        count = call.count if chosen.count is None else like(call.count, chosen.count, self.window.device)
         loss, outputs = call.run(count)
         return scaled(loss, chosen.divisor), outputs
 
     def _observed(
-        self, key: object, call: _Call, contract: LossContract | None = None
+        self, key: object, call: Call, contract: LossContract | None = None
     ) -> tuple[Tensor, tuple[Any, ...] | None]:
-        """Run under the recorder. A known contract only lacks its shares; an open one is read anew and kept once settled."""
+        """Run under the recorder. A known contract only lacks its shares.
+
+        An open one is read anew and kept once settled.
+        """
         batch = dict(call.inputs) if isinstance(call.inputs, Mapping) else {}
-        handed = None if call.count is None else torch.as_tensor(call.count, device=self.window.device).detach().float().requires_grad_()
+        handed = (
+            None
+            if call.count is None
+            else torch.as_tensor(call.count, device=self.window.device).detach().float().requires_grad_()
+        )
         (loss, outputs), calls = self._recorded(call, handed)
         if not loss.requires_grad or loss.dim():
             return loss, outputs
@@ -164,7 +183,9 @@ class Step:
             return scaled(seen.loss, chosen.divisor)
         return reference_total(seen, self.tally, ranks, handed)
 
-    def _recorded(self, call: _Call, handed: Tensor | None) -> tuple[tuple[Tensor, tuple[Any, ...] | None], list[LossCall]]:
+    def _recorded(
+        self, call: Call, handed: Tensor | None
+    ) -> tuple[tuple[Tensor, tuple[Any, ...] | None], list[LossCall]]:
         self._hands_count = type(call.bare) not in self.book.refusing
         recorder = self._recorder = Recorder()
         try:
@@ -173,7 +194,9 @@ class Step:
         except (TypeError, ValueError) as error:
             if not self._hands_count or "num_items_in_batch" not in str(error):
                 raise
-            messages.once(self.trainer, f"{type(call.bare).__name__} fails on num_items_in_batch: it is kept away from it")
+            messages.once(
+                self.trainer, f"{type(call.bare).__name__} fails on num_items_in_batch: it is kept away from it"
+            )
             self.book.refusing.add(type(call.bare))
             return self._recorded(call, handed)
         finally:
@@ -194,7 +217,7 @@ class Step:
     def _counted_ranks(self, key: object) -> int:
         return 1 if key in self.book.own_ranks else self.window.ranks
 
-    def _key(self, call: _Call) -> object:
+    def _key(self, call: Call) -> object:
         trainer = self.trainer
         config = getattr(call.bare, "config", None)
         return (
@@ -239,87 +262,7 @@ class Step:
         return smoother
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call of `compute_loss`, as the Trainer made it."""
-
-    original: Callable[..., Any]
-    model: Any
-    inputs: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    @property
-    def count(self) -> Any:
-        return self.kwargs.get("num_items_in_batch", self.args[1] if len(self.args) > 1 else None)
-
-    @property
-    def bare(self) -> Any:
-        return flags.bare_model(self.model)
-
-    def run(self, count: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
-        """The loss, and what came with it; None where the loss came alone."""
-        args, kwargs = self.args[:1], dict(self.kwargs)
-        if "num_items_in_batch" in kwargs or len(self.args) > 1:
-            kwargs["num_items_in_batch"] = count
-        if not flags.takes_count(self.original):
-            kwargs.pop("num_items_in_batch", None)
-        result = self.original(self.model, self.inputs, *args, **kwargs)
-        return (result[0], tuple(result[1:])) if isinstance(result, tuple) else (result, None)
-
-
-@contextlib.contextmanager
-def shadow(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Set an attribute on an instance for a while; what was in its `__dict__` before, or nothing, is there again after."""
-    held = vars(owner)
-    absent = object()
-    before = held.get(name, absent)
-    held[name] = value
-    try:
-        yield
-    finally:
-        if before is absent:
-            held.pop(name, None)
-        else:
-            held[name] = before
-
-
-def _derives(loss: Tensor, ours: Tensor) -> bool:
-    """Whether `loss` is `ours`, or `ours` divided, multiplied or averaged once: what releases do between loss and backward."""
-    if loss is ours:
-        return True
-    node, source = loss.grad_fn, ours.grad_fn
-    if node is None or source is None or node.name() not in ("DivBackward0", "MulBackward0", "MeanBackward0"):
-        return False
-    return any(parent is source for parent, _ in node.next_functions)
-
-
-def _backward_divisor(accelerator: Any, kwargs: dict[str, Any]) -> int:
-    """By how much `accelerator.backward` will divide."""
-    if accelerator.distributed_type.value != "DEEPSPEED":
-        return int(accelerator.gradient_accumulation_steps)
-    if kwargs.get("scale_wrt_gas") is False:
-        return 1
-    return int(accelerator.deepspeed_engine_wrapped.engine.gradient_accumulation_steps())
-
-
 def _first_plan(contract: LossContract, tally: MicrobatchTally) -> Plan:
     first = LossContract(contract.terms[:1], None, contract.calls, True)
     chosen = plan(first, tally, tally.ranks)
     return chosen if chosen is not None else Plan(float(len(tally.window.batches)))
-
-
-def _like(given: Any, value: float, device: torch.device) -> Any:
-    """A count of the kind that the Trainer gave: a number for a number; whole numbers stay whole."""
-    whole = value.is_integer()
-    if not isinstance(given, Tensor):
-        return int(value) if whole else value
-    return torch.tensor(value, device=device, dtype=given.dtype if whole else torch.float32)
-
-
-def _compiled(model: Any) -> bool:
-    while model is not None:
-        if type(model).__name__ == "OptimizedModule" or getattr(model, "_compiled_call_impl", None) is not None:
-            return True
-        model = getattr(model, "module", None)
-    return False

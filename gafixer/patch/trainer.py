@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 from gafixer.patch import flags, messages, plain
 from gafixer.patch.ahead import WindowLoader
-from gafixer.patch.step import Book, Step, shadow
+from gafixer.patch.calls import shadow
+from gafixer.patch.step import Book, Step
 from gafixer.patch.window import Window
 
 __all__ = ["compute_loss", "get_batch_samples", "prediction_step", "skip_first_batches", "training_step"]

@@ -1,21 +1,23 @@
 """From what a loss did to what it should count for: the weight of each of its terms in the window.
 
-A term that is a mean over `n` of the window's `N` items is worth n / N of the window's mean, and `ranks` times that where
-gradients are averaged over ranks afterwards. Where one weight serves the whole loss, the loss is divided once and nothing is
-intercepted; else each term gets its own.
+A term that is a mean over `n` of the window's `N` items is worth n / N of the window's mean, and `ranks` times that
+where gradients are averaged over ranks afterwards. Where one weight serves the whole loss, the loss is divided once
+and nothing is intercepted; else each term gets its own.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
-from gafixer.patch.items import ItemRule
 from gafixer.patch.observe import Kind, LossContract, Observation, Term
+
+if TYPE_CHECKING:
+    from gafixer.patch.items import ItemRule
 
 __all__ = ["Plan", "Tally", "plan", "reference_total", "scaled"]
 
@@ -23,8 +25,9 @@ __all__ = ["Plan", "Tally", "plan", "reference_total", "scaled"]
 class Tally(Protocol):
     """The counts of one microbatch and of its window."""
 
-    ranks: int
-    """How many ranks the window's totals and the later averaging of gradients go over."""
+    @property
+    def ranks(self) -> int:
+        """How many ranks the window's totals and the later averaging of gradients go over."""
 
     def local(self, rule: ItemRule) -> float:
         """Items of this microbatch."""
@@ -44,7 +47,8 @@ class Plan:
 def plan(contract: LossContract, tally: Tally, counted_ranks: int) -> Plan | None:
     """How one weight serves the whole loss; None where its terms need their own.
 
-    `counted_ranks` is the factor that a part divided by the count still lacks: the ranks, or 1 where its author sees to that.
+    `counted_ranks` is the factor that a part divided by the count still lacks: the ranks, or 1 where its author sees
+    to that.
     """
     counted = [term for term in contract.terms if term.kind is Kind.COUNTED]
     if not counted:

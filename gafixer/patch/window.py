@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from gafixer.patch.items import MICROBATCHES, SAMPLES, ItemRule, count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["MicrobatchTally", "Window"]
 
@@ -17,7 +19,8 @@ __all__ = ["MicrobatchTally", "Window"]
 class Window:
     """The microbatches up to the next optimizer step on this rank, and the totals over `ranks` ranks.
 
-    Totals come from one collective per window, made at `opening`, its first new microbatch: ranks are sure to meet there and nowhere else.
+    Totals come from one collective per window, made at `opening`, its first new microbatch: ranks are sure to meet
+    there and nowhere else.
     """
 
     def __init__(
@@ -26,7 +29,7 @@ class Window:
         """`before` is a window that its epoch's end cut off, and which these microbatches complete."""
         self.before = before
         self.opening = 0 if before is None else len(before.batches)
-        self.batches = batches if before is None else [*before.batches, *batches]
+        self.batches: Sequence[object] = batches if before is None else [*before.batches, *batches]
         self.ranks = ranks
         self.device = device
         self._locals: dict[ItemRule, list[float]] = {}
@@ -51,8 +54,8 @@ class Window:
     def gather(self, rules: Sequence[ItemRule], agreed: tuple[ItemRule, ...] | None) -> tuple[ItemRule, ...] | None:
         """Sum the counts over ranks. Returns the rules that all ranks now count; hand them in at the next window.
 
-        Every rank calls this once per window. A rank that met a new rule says so in the first reduction, and all of them
-        then agree on a new list.
+        Every rank calls this once per window. A rank that met a new rule says so in the first reduction, and all of
+        them then agree on a new list.
         """
         if self.ranks == 1:
             return None
