@@ -162,7 +162,7 @@ def _classify(
         return None, ()
     if rules and math.isclose(factor * float(count(rules[0], batch)), 1.0, rel_tol=1e-4):
         return Kind.MEAN, rules
-    if handed is not None and rules and math.isclose(factor * float(handed), 1.0, rel_tol=1e-4):
+    if handed is not None and rules and math.isclose(factor * float(handed.detach()), 1.0, rel_tol=1e-4):
         return Kind.COUNTED, rules
     if call.reduction == "none" and math.isclose(factor * call.value.numel(), 1.0, rel_tol=1e-4):
         places = tuple(ItemRule(rule.source, rule.view) for rule in rules[:1])
@@ -182,11 +182,11 @@ def _scored(call: LossCall, coefficient: Tensor) -> tuple[Tensor, float | None]:
     None where they share none.
     """
     if coefficient.dim() == 0:
-        return call.target, float(coefficient)
+        return call.target, float(coefficient.detach())
     if coefficient.shape != call.target.shape:
         return call.target, None
     used = coefficient != 0
-    values = coefficient[used]
+    values = coefficient.detach()[used]
     if not values.numel() or not torch.allclose(values, values[0], rtol=1e-4):
         return call.target, None
     return (call.target if bool(used.all()) else call.target[used]), float(values[0])
@@ -209,7 +209,7 @@ def _tells(call: LossCall, coefficient: Tensor, kind: Kind, handed: Tensor | Non
     if handed is None or kind is not Kind.MEAN or call.reduction == "mean":
         return True
     _, factor = _scored(call, coefficient)
-    return factor is None or not math.isclose(factor * float(handed), 1.0, rel_tol=1e-4)
+    return factor is None or not math.isclose(factor * float(handed.detach()), 1.0, rel_tol=1e-4)
 
 
 def _matters(part: Tensor, loss: Tensor, shares: Sequence[Tensor]) -> bool:

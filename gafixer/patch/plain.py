@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map_only
 from gafixer.patch import flags, messages
 from gafixer.patch.items import Batch, ItemRule, View, count
 from gafixer.patch.observe import Kind, LossContract, Observation, observe
-from gafixer.patch.record import Recorder, eager
+from gafixer.patch.record import recording
 
 __all__ = ["bypassed", "call"]
 
@@ -124,12 +124,12 @@ def _recorded(
     original: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], handed: Tensor
 ) -> tuple[Any, list[Any]]:
     try:
-        with torch.enable_grad(), eager(), Recorder() as recorder:
+        with torch.enable_grad(), recording() as recorder:
             return original(model, *args, **kwargs, num_items_in_batch=handed), recorder.calls
     except (TypeError, ValueError) as error:
         if COUNT not in str(error):
             raise
-    with torch.enable_grad(), eager(), Recorder() as recorder:
+    with torch.enable_grad(), recording() as recorder:
         return original(model, *args, **kwargs), recorder.calls
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["LossCall", "Recorder", "eager"]
+__all__ = ["LossCall", "Recorder", "recording"]
 
 _LOSSES: dict[Callable[..., Any], inspect.Signature] = {
     loss: inspect.signature(loss)
@@ -73,10 +74,18 @@ class Recorder(TorchFunctionMode):
         return value
 
 
-def eager() -> contextlib.AbstractContextManager[Any]:
-    """Compiled models run eagerly inside: a compiled forward hides its loss calls."""
+@contextlib.contextmanager
+def recording() -> Iterator[Recorder]:
+    """Record a forward. Compiled models run eagerly meanwhile: a compiled forward hides its loss calls."""
     stance = getattr(torch.compiler, "set_stance", None)  # from torch 2.6
-    return contextlib.nullcontext() if stance is None else stance("force_eager")
+    with (
+        warnings.catch_warnings(),
+        contextlib.nullcontext() if stance is None else stance("force_eager"),
+        Recorder() as recorder,
+    ):
+        # A loss may make a number of the count that it was handed, which requires grad here and nowhere else.
+        warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True to a scalar")
+        yield recorder
 
 
 def _call(func: Callable[..., Any], value: Tensor, bound: inspect.BoundArguments) -> LossCall:

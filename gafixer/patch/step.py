@@ -18,7 +18,7 @@ from torch import Tensor
 from gafixer.patch import flags, messages
 from gafixer.patch.calls import Call, backward_divisor, derives, is_compiled, like, shadow
 from gafixer.patch.observe import LossContract, Observation, observe, reweigh
-from gafixer.patch.record import LossCall, Recorder, eager
+from gafixer.patch.record import LossCall, Recorder, recording
 from gafixer.patch.weigh import Plan, plan, reference_total, scaled
 from gafixer.patch.window import MicrobatchTally, Window
 
@@ -187,9 +187,10 @@ class Step:
         self, call: Call, handed: Tensor | None
     ) -> tuple[tuple[Tensor, tuple[Any, ...] | None], list[LossCall]]:
         self._hands_count = type(call.bare) not in self.book.refusing
-        recorder = self._recorder = Recorder()
+        before = dict(call.inputs) if isinstance(call.inputs, Mapping) else None
         try:
-            with eager(), recorder:
+            with recording() as recorder:
+                self._recorder = recorder
                 return call.run(handed), recorder.calls
         except (TypeError, ValueError) as error:
             if not self._hands_count or "num_items_in_batch" not in str(error):
@@ -198,6 +199,8 @@ class Step:
                 self.trainer, f"{type(call.bare).__name__} fails on num_items_in_batch: it is kept away from it"
             )
             self.book.refusing.add(type(call.bare))
+            if before is not None:
+                call.inputs.update(before)  # what compute_loss may have popped
             return self._recorded(call, handed)
         finally:
             self._recorder = None
