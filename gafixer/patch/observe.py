@@ -97,7 +97,7 @@ def observe(loss: Tensor, calls: Sequence[LossCall], handed: Tensor | None, batc
         kind, rules = _classify(call, coefficient, handed, batch)
         if kind is None:
             continue
-        terms.append(Term(kind, rules[0] if rules else None, place))
+        terms.append(Term(kind, _likeliest(rules, terms), place))
         shares.append((coefficient * call.value).sum())
         settled &= len(rules) <= 1 and _tells(call, coefficient, kind, handed)
     if by_count is not None:
@@ -170,6 +170,12 @@ def _classify(
     if math.isclose(factor * samples(batch), 1.0, rel_tol=1e-4) and not (call.sequences and factor == 1.0):
         return Kind.MEAN, (SAMPLES,)
     return (Kind.SUM, rules) if factor == 1.0 else (None, ())
+
+
+def _likeliest(rules: tuple[ItemRule, ...], terms: Sequence[Term]) -> ItemRule | None:
+    """The best rule; of several that this batch can't tell apart, one whose source no term before it has."""
+    taken = {term.rule.source for term in terms if term.rule is not None}
+    return next((rule for rule in rules if rule.source not in taken), rules[0] if rules else None)
 
 
 def _rules(call: LossCall, target: Tensor, batch: Batch) -> tuple[ItemRule, ...]:

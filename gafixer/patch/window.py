@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from gafixer.patch import messages
 from gafixer.patch.items import MICROBATCHES, SAMPLES, ItemRule, count
 
 if TYPE_CHECKING:
@@ -106,7 +107,10 @@ class MicrobatchTally:
         return total
 
     def _gathered(self, rule: ItemRule) -> ItemRule:
-        return rule if self.window.total(rule) is not None else SAMPLES
+        if self.window.total(rule) is not None:
+            return rule
+        messages.once("window", f"{rule} came up after ranks had met: this microbatch is weighed by samples")
+        return SAMPLES
 
 
 def _count_or_zero(rule: ItemRule, batch: object) -> Tensor | float:

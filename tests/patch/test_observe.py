@@ -127,3 +127,14 @@ def test_no_items_leave_the_contract_open() -> None:
     with Recorder() as recorder:
         loss = functional.cross_entropy(logits, labels.view(-1))
     assert not observe(loss, recorder.calls, None, {"labels": labels}).contract.settled
+
+
+def test_two_targets_with_the_same_values_get_a_source_each() -> None:
+    logits = torch.randn(2, 4, requires_grad=True)
+    same = torch.tensor([1, 2])
+    batch = {"start_positions": same, "end_positions": same.clone()}
+    with Recorder() as recorder:
+        loss = functional.cross_entropy(logits, same) + functional.cross_entropy(-logits, same)
+    contract = observe(loss, recorder.calls, None, batch).contract
+    assert [term.rule.source for term in contract.terms if term.rule] == ["start_positions", "end_positions"]
+    assert not contract.settled
