@@ -71,6 +71,7 @@ class Recorder(TorchFunctionMode):
         signature = _LOSSES.get(func)
         if signature is not None and isinstance(value, Tensor) and value.requires_grad:
             self.calls.append(_call(func, value, signature.bind(*args, **(kwargs or {}))))
+            return value.clone()  # heads add to their loss in place; what is kept stays what the call returned
         return value
 
 

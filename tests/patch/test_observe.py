@@ -138,3 +138,14 @@ def test_two_targets_with_the_same_values_get_a_source_each() -> None:
     contract = observe(loss, recorder.calls, None, batch).contract
     assert [term.rule.source for term in contract.terms if term.rule] == ["start_positions", "end_positions"]
     assert not contract.settled
+
+
+def test_a_head_that_adds_to_its_loss_in_place() -> None:
+    def loss_of(x: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        loss = functional.cross_entropy(x, y)
+        loss += 0.1 * x.pow(2).mean()
+        return loss
+
+    contract = contract_of(loss_of)
+    assert kinds(contract) == [(Kind.MEAN, WHOLE)]
+    assert contract.rest == MICROBATCHES
