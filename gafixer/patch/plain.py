@@ -28,6 +28,9 @@ __all__ = ["bypassed", "call"]
 COUNT = "num_items_in_batch"
 
 _bypassed: ContextVar[bool] = ContextVar("gafixer_bypassed", default=False)
+_bypasses = 0
+"""The same for compiled forwards, which can be traced through a number but not through a context variable."""
+
 _by_model: WeakKeyDictionary[Any, dict[object, LossContract]] = WeakKeyDictionary()
 _by_class: dict[object, LossContract] = {}
 """For compiled forwards, which can't be traced through weak references."""
@@ -36,10 +39,13 @@ _by_class: dict[object, LossContract] = {}
 @contextlib.contextmanager
 def bypassed() -> Iterator[None]:
     """Call heads as they are, inside."""
+    global _bypasses
     token = _bypassed.set(True)
+    _bypasses += 1
     try:
         yield
     finally:
+        _bypasses -= 1
         _bypassed.reset(token)
 
 
@@ -51,7 +57,7 @@ def call(original: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs.get(COUNT) is None:
             return original(self, *args, **kwargs)
         if torch.compiler.is_compiling():
-            return _traced(original, self, args, kwargs)
+            return original(self, *args, **kwargs) if _bypasses else _traced(original, self, args, kwargs)
         if _bypassed.get() or torch.is_inference_mode_enabled() or _foreign(self):
             return original(self, *args, **kwargs)
         with bypassed():
