@@ -1,8 +1,8 @@
 """What the patch costs, paired in one run: `python -m tests.benchmarks.patch_cost [--windows N]`.
 
-Every second window of one training run is patched. Prints, for a model of about 50 M parameters, the time of a patched window
-over that of an unpatched one, and for a 12-layer model of hidden size 32 the host time that the patch adds per microbatch. Times are of this process alone, so a
-busy machine changes little.
+Every second window of one training run is patched. Prints, for a model of about 50 M parameters, the time of a patched
+window over that of an unpatched one, and for a 12-layer model of hidden size 32 the host time that the patch adds per
+microbatch. Times are of this process alone, so a busy machine changes little.
 """
 
 from __future__ import annotations
@@ -72,12 +72,21 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=60)
     windows = parser.parse_args().windows
     big = BertConfig(
-        hidden_size=640, num_hidden_layers=8, num_attention_heads=10, intermediate_size=2560, vocab_size=16000, num_labels=3)
+        hidden_size=640,
+        num_hidden_layers=8,
+        num_attention_heads=10,
+        intermediate_size=2560,
+        vocab_size=16000,
+        num_labels=3,
+    )
     parameters = sum(p.numel() for p in BertForTokenClassification(big).parameters())
     times = measured(big, 64, max(windows // 3, 12))
     ratios = [patched / plain for plain, patched in zip(times[False], times[True], strict=False)]
-    print(f"{parameters / 1e6:.0f} M parameters: patched / unpatched {statistics.median(ratios):.4f} (median of {len(ratios)})")
-    small = BertConfig(hidden_size=32, num_hidden_layers=12, num_attention_heads=2, intermediate_size=64, vocab_size=100, num_labels=3)
+    ratio = statistics.median(ratios)
+    print(f"{parameters / 1e6:.0f} M parameters: patched / unpatched {ratio:.4f} (median of {len(ratios)})")
+    small = BertConfig(
+        hidden_size=32, num_hidden_layers=12, num_attention_heads=2, intermediate_size=64, vocab_size=100, num_labels=3
+    )
     times = measured(small, 32, windows * 4)
     added = [(patched - plain) / STEPS for plain, patched in zip(times[False], times[True], strict=False)]
     print(f"12 layers of 32: {1e3 * statistics.median(added):.3f} ms added per microbatch (median of {len(added)})")

@@ -13,7 +13,9 @@ from tests.patch import tiny
 pytestmark = pytest.mark.usefixtures("patched")
 
 
-def rounds(model: Any, batch: dict[str, torch.Tensor], count: Any, call: Any = None) -> list[tuple[torch.Tensor, float]]:
+def rounds(
+    model: Any, batch: dict[str, torch.Tensor], count: Any, call: Any = None
+) -> list[tuple[torch.Tensor, float]]:
     """Gradient and loss of a window in a plain loop, twice: observing, and knowing."""
     found = []
     model.train()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from transformers import PreTrainedModel, Trainer
 
 import gafixer.patch
 from gafixer.patch import State
 from tests.patch import tiny
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def attributes() -> dict[str, object]:
@@ -139,7 +141,9 @@ def test_the_environment_switches_it_off_until_it_is_applied() -> None:
 
 
 def test_importing_it_imports_nothing_heavy() -> None:
-    code = "import gafixer.patch, sys; print(sorted({'torch', 'transformers', 'accelerate', 'peft'} & set(sys.modules)))"
+    code = (
+        "import gafixer.patch, sys; print(sorted({'torch', 'transformers', 'accelerate', 'peft'} & set(sys.modules)))"
+    )
     assert run(code) == "[]"
 
 

@@ -108,7 +108,9 @@ def taken(model: Any) -> torch.Tensor:
 
 
 def reference(
-    model: Any, batch: dict[str, torch.Tensor], loss_of: Callable[[Any, dict[str, torch.Tensor]], torch.Tensor] | None = None
+    model: Any,
+    batch: dict[str, torch.Tensor],
+    loss_of: Callable[[Any, dict[str, torch.Tensor]], torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, float]:
     """Gradient and loss of the whole batch: the head's own loss, or `loss_of(model, batch)`."""
     model.train()
