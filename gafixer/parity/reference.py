@@ -1,0 +1,162 @@
+"""The reference: the gradient of a whole window in one batch, plain mean, and what it can be held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gafixer.parity.weigh import Recorder, Weigher
+from gafixer.parity.windows import copy_of, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from gafixer.parity.windows import Microbatch, Window
+
+__all__ = ["Gradient", "Witness", "flat", "loss_of", "witness"]
+
+_SEED = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A loss and its gradient over all trained parameters, flat, float64, on the CPU."""
+
+    loss: float
+    vector: torch.Tensor
+
+    def __add__(self, other: Gradient) -> Gradient:
+        return Gradient(self.loss + other.loss, self.vector + other.vector)
+
+    def __mul__(self, factor: float) -> Gradient:
+        return Gradient(self.loss * factor, self.vector * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What is known of a window without any training step.
+
+    `weighted` is None where the loss has no mean that could be weighed. `terms` holds, per loss call of a forward, its
+    items in each microbatch. `depends_on_batch` says that a sample's outputs change with the samples beside it
+    (BatchNorm, in-batch negatives): then no split of the window can meet the reference, and the weighted microbatches
+    stand in for it. `random` says that two forwards of the same batch differ.
+    """
+
+    reference: Gradient
+    weighted: Gradient | None
+    microbatch_means: tuple[Gradient, ...]
+    terms: tuple[tuple[float, ...], ...]
+    depends_on_batch: bool
+    random: bool
+
+
+def loss_of(output: Any) -> torch.Tensor:
+    """The loss of a model's output: a mapping with `loss`, a tuple that begins with it, or the loss itself."""
+    loss: torch.Tensor | None
+    match output:
+        case torch.Tensor():
+            loss = output
+        case dict():
+            loss = output.get("loss")
+        case _:
+            loss = output[0]
+    if loss is None:
+        raise ValueError("the forward returned no loss")
+    return loss.mean() if loss.dim() > 0 else loss
+
+
+def flat(gradients: Sequence[torch.Tensor | None], parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The gradients as one vector, zeros where a parameter has none."""
+    parts = [
+        torch.zeros(p.numel(), dtype=torch.float64) if g is None else g.detach().reshape(-1).double().cpu()
+        for g, p in zip(gradients, parameters, strict=True)
+    ]
+    return torch.cat(parts)
+
+
+def _gradient(
+    model: Any, batch: Microbatch, mode: AbstractContextManager[Any] | None = None, seed: int = _SEED
+) -> Gradient:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    state = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(seed)
+    if mode is None:
+        loss = loss_of(model(**copy_of(batch)))
+    else:
+        with mode:
+            loss = loss_of(model(**copy_of(batch)))
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    vector = flat([p.grad for p in parameters], parameters)
+    model.zero_grad(set_to_none=True)
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():
+            if name in state and buffer.shape == state[name].shape:
+                buffer.copy_(state[name])
+    return Gradient(float(loss.detach()), vector)
+
+
+def _weighted(model: Any, window: Window, terms: tuple[tuple[float, ...], ...]) -> Gradient | None:
+    calls = {len(term) for term in terms}
+    if calls != {len(terms[0])} or not terms[0]:
+        return None
+    totals = [sum(items) for items in zip(*terms, strict=True)]
+    samples = sum(window.sizes)
+    result = None
+    for batch, items in zip(window.microbatches, terms, strict=True):
+        by_samples = rows(batch) / samples
+        shares = [n / total / by_samples if total else 0.0 for n, total in zip(items, totals, strict=True)]
+        part = _gradient(model, batch, Weigher(shares)) * by_samples
+        result = part if result is None else result + part
+    return result
+
+
+def _outputs(model: Any, batch: Microbatch) -> dict[str, torch.Tensor]:
+    torch.manual_seed(_SEED)
+    with torch.no_grad():
+        output = model(**copy_of(batch))
+    named = dict(output) if isinstance(output, dict) else dict(enumerate(output))
+    count = rows(batch)
+    return {
+        str(name): value.double()
+        for name, value in named.items()
+        if torch.is_tensor(value) and value.is_floating_point() and value.dim() > 1 and len(value) == count
+    }
+
+
+def _depends_on_batch(model: Any, window: Window, tolerance: float) -> bool:
+    whole = _outputs(model, window.whole())
+    parts = [_outputs(model, batch) for batch in window.microbatches]
+    for name, value in whole.items():
+        pieces = [part[name] for part in parts if name in part]
+        if len(pieces) != len(parts) or any(p.shape[1:] != value.shape[1:] for p in pieces):
+            continue
+        apart = (torch.cat(pieces) - value).abs().nan_to_num().max()
+        if apart > tolerance * value.abs().nan_to_num().max().clamp_min(1e-12):
+            return True
+    return False
+
+
+def witness(model: Any, window: Window) -> Witness:
+    """Run the window in one batch, as plain microbatches and as exactly weighted ones. The model is left as it was."""
+    whole = window.whole()
+    reference = _gradient(model, whole)
+    again = _gradient(model, whole, seed=_SEED + 1)
+    terms, means = [], []
+    for batch in window.microbatches:
+        recorder = Recorder()
+        means.append(_gradient(model, batch, recorder))
+        terms.append(tuple(recorder.items))
+    tolerance = 1e-2 if next(model.parameters()).dtype in (torch.bfloat16, torch.float16) else 1e-4
+    scale = reference.vector.norm().clamp_min(1e-30)
+    return Witness(
+        reference=reference,
+        weighted=_weighted(model, window, tuple(terms)),
+        microbatch_means=tuple(means),
+        terms=tuple(terms),
+        depends_on_batch=_depends_on_batch(model, window, tolerance),
+        random=bool((again.vector - reference.vector).norm() > tolerance * scale),
+    )
