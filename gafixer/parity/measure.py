@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -13,17 +15,19 @@ from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import Figures, compare
 from gafixer.parity.inputs import Style
 from gafixer.parity.models import BuildError, TinyModel, builds
+from gafixer.parity.ranks import drive_ranks
 from gafixer.parity.reference import Witness, witness
 from gafixer.parity.windows import Window, copy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from gafixer.parity.drive import Driven
     from gafixer.parity.heads import Head
     from gafixer.parity.tasks import Problem
 
-__all__ = ["Case", "Outcome", "Setting", "Trouble", "measure_head", "prepare", "said"]
+__all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "prepare", "said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Outcome:
     figures: Figures | None
     trouble: Trouble | None = None
     reason: str = ""
+    patched: bool = False
 
     @property
     def ok(self) -> bool:
@@ -68,6 +73,7 @@ class Setting:
     device: str = "cpu"
     steps: int = 4
     processes: int = 1
+    compiled: bool = False
 
 
 def _case(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
@@ -98,13 +104,8 @@ def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
     raise BuildError(failure)
 
 
-def measure_head(
-    head: Head,
-    *,
-    drive: Callable[[Any, Window], Driven] = drive_trainer,
-    setting: Setting = Setting(),
-) -> Iterator[Outcome]:
-    """The figures of every variant of a head, one by one."""
+def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
+    """Every variant of a head, ready to be driven; an outcome instead where it can't be built."""
     last: dict[Problem | None, Case] = {}
     for variant in variants(head.task):
         try:
@@ -114,12 +115,42 @@ def measure_head(
             yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error))
             continue
         last[variant.problem] = case
-        try:
-            driven = drive(case.tiny.model, case.window)
-        except Exception as error:  # the model runs by itself, so this is the trainer's doing
-            yield Outcome(head, variant.name, None, Trouble.NOT_DRIVEN, said(error))
-            continue
-        yield Outcome(head, variant.name, compare(driven.vector, case.facts, driven.logged))
+        yield case
+
+
+def drive_case(case: Case, setting: Setting = Setting(), *, patched: bool = False) -> Outcome:
+    """One step of the installed `Trainer` over the case's window, as it is or with the patch."""
+    head, name = case.tiny.head, case.variant.name
+    try:
+        driven = _drive(case, setting, patched)
+    except Exception as error:  # the model runs by itself, so this is the trainer's doing, or the patch's
+        return Outcome(head, name, None, Trouble.NOT_DRIVEN, said(error), patched)
+    return Outcome(head, name, compare(driven.vector, case.facts, driven.logged), patched=patched)
+
+
+def _drive(case: Case, setting: Setting, patched: bool) -> Driven:
+    with _patch(patched):
+        if setting.processes > 1:
+            return drive_ranks(case.tiny.model, case.window, setting.processes)
+        return drive_trainer(case.tiny.model, case.window, torch_compile=setting.compiled)
+
+
+def _patch(on: bool) -> AbstractContextManager[None]:
+    """The patch, on or off. Off needs no import: nothing in this package applies it by itself."""
+    if not on:
+        return contextlib.nullcontext()
+    patch = importlib.import_module("gafixer.patch")
+    return cast("AbstractContextManager[None]", patch.patched())
+
+
+def measure_head(head: Head, setting: Setting = Setting(), *, patched: bool = False) -> Iterator[Outcome]:
+    """The figures of every variant of a head, one by one."""
+    for case in cases(head, setting):
+        match case:
+            case Outcome():
+                yield case
+            case Case():
+                yield drive_case(case, setting, patched=patched)
 
 
 def said(error: Exception) -> str:
