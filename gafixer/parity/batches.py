@@ -171,6 +171,7 @@ def _double(draw: Draw, variant: Variant) -> dict[str, Any]:
 _TARGETS: dict[Task, Callable[[Draw, Variant], dict[str, Any]]] = {
     Task.CAUSAL_LM: _language,
     Task.CONDITIONAL_GENERATION: _language,
+    Task.SPEECH_GENERATION: _language,
     Task.MASKED_LM: _masked,
     Task.TOKEN_CLASSIFICATION: _token_classes,
     Task.SEQUENCE_CLASSIFICATION: _classes,

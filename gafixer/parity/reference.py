@@ -46,7 +46,8 @@ class Witness:
     `weighted` is None where the loss has no mean that could be weighed. `terms` holds, per loss call of a forward, its
     items in each microbatch. `depends_on_batch` says that a sample's outputs change with the samples beside it
     (BatchNorm, in-batch negatives): then no split of the window can meet the reference, and the weighted microbatches
-    stand in for it. `random` says that two forwards of the same batch differ.
+    stand in for it. `random` says that two forwards of the same batch differ. `precision` is the relative spacing of
+    the numbers that the model computes in.
     """
 
     reference: Gradient
@@ -55,6 +56,7 @@ class Witness:
     terms: tuple[tuple[float, ...], ...]
     depends_on_batch: bool
     random: bool
+    precision: float = torch.finfo(torch.float32).eps
 
 
 def loss_of(output: Any) -> torch.Tensor:
@@ -185,7 +187,8 @@ def _witness(model: Any, window: Window, forward: Forward) -> Witness:
         recorder = Recorder()
         means.append(_gradient(model, batch, forward, recorder))
         terms.append(tuple(recorder.items))
-    tolerance = 1e-2 if next(model.parameters()).dtype in (torch.bfloat16, torch.float16) else 1e-4
+    precision = torch.finfo(next(p.dtype for p in model.parameters() if p.is_floating_point())).eps
+    tolerance = max(1e-4, 4 * precision)
     scale = reference.vector.norm().clamp_min(1e-30)
     return Witness(
         reference=reference,
@@ -194,4 +197,5 @@ def _witness(model: Any, window: Window, forward: Forward) -> Witness:
         terms=tuple(terms),
         depends_on_batch=_depends_on_batch(model, window, forward, tolerance),
         random=bool((again.vector - reference.vector).norm() > tolerance * scale),
+        precision=precision,
     )

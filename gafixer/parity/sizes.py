@@ -105,7 +105,7 @@ _NAMES: tuple[tuple[str, Role], ...] = (
         r"max_(.*_)?positions?(_embeddings)?|n_positions|n_ctx|max_seq(uence)?_?len(gth)?|seq_length|context_length",
         Role.POSITIONS,
     ),
-    (r"(.*_)?(chunk_size|chunk_len)", Role.CHUNK),
+    (r"(.*_)?(chunk_size|chunk_len)|attention_window", Role.CHUNK),
     (r"(.*_)?(state_size|d_state|ssm_state_size)", Role.STATE),
     (r"num_(object_)?queries|num_denoising|train_num_points", Role.QUERIES),
     (r"((pretrain_)?image|img|input)_size", Role.IMAGE),
@@ -170,7 +170,7 @@ def _fixed(role: Role) -> bool:
 def _small_list(role: Role, value: Any, size: int) -> Any:
     """Widths per stage are divided alike: their ratios are tied to the heads per stage."""
     match role:
-        case Role.IMAGE | Role.VOCABULARY | Role.INNER | Role.EXPERTS:
+        case Role.IMAGE | Role.VOCABULARY | Role.INNER | Role.EXPERTS | Role.CHUNK:
             return type(value)(min(x, size) for x in value)
         case Role.WIDTH if all(x % _DIVISOR == 0 for x in value):
             return type(value)(x // _DIVISOR for x in value)
