@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.analysis.values import Value
 
+_MICROBATCHES = re.compile(
+    r"batch|loader|micro|data|chunk|split|accum|mbs\b|window|rollouts|samples|steps", re.IGNORECASE
+)
 _STEPS = re.compile(rf"{STEPS_NAME.pattern}|(^|\.)n?_?steps$", re.IGNORECASE)
 
-__all__ = ["backward_after_loop", "guarded_backward", "leaves_over", "same_subject", "start_clear"]
+__all__ = ["backward_after_loop", "guarded_backward", "leaves_over", "over_microbatches", "same_subject", "start_clear"]
 
 
 def leaves_over(site: Site) -> bool:
@@ -27,6 +30,14 @@ def leaves_over(site: Site) -> bool:
         return False
     index = guard.index
     return site.by_epoch and index is not None and index.restarts
+
+
+def over_microbatches(site: Site) -> bool:
+    """Whether the window's loop is over microbatches, and not over losses, schedules or tasks."""
+    loop = site.window.loop
+    return loop is not None and (
+        _MICROBATCHES.search(text(loop.over)) is not None or _MICROBATCHES.search(text(loop.trips)) is not None
+    )
 
 
 def start_clear(site: Site) -> Event | None:

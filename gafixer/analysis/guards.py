@@ -195,12 +195,10 @@ def _index_of(value: Value | None) -> Index | None:
         case Modulo(left=left):
             return _index_of(left)
         case Poly(terms=terms):
-            for term in terms:
-                for factor in term.factors:
-                    if isinstance(factor.value, Index):
-                        offset = factor.value.offset
-                        return dataclasses.replace(factor.value, offset=offset, restarts=len(terms) == 1)
-            return None
+            found = [f.value for term in terms for f in term.factors if isinstance(f.value, Index)]
+            # epoch * batches + batch: the innermost loop is the one that counts microbatches.
+            inner = max(found, key=lambda index: index.loop, default=None)
+            return None if inner is None else dataclasses.replace(inner, restarts=inner.restarts and len(terms) == 1)
         case Choice(options=options):
             return next((i for i in map(_index_of, options) if i is not None), None)
         case _:

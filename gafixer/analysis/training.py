@@ -18,6 +18,7 @@ from gafixer.analysis.values import (
     Detached,
     Element,
     External,
+    Func,
     Instance,
     Item,
     Listing,
@@ -161,10 +162,13 @@ def _weighed(value: Value, gradient: Value | None, spot: Spot) -> Value:
 def _step(run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value | None:
     last = _last(receiver)
     if _is_scheduler(receiver):
-        run.emit(EventKind.SCHEDULE, spot, args[0] if args else None, receiver)
+        run.emit(EventKind.SCHEDULE, spot, next(iter((*args, *keywords.values())), None), receiver)
     elif known.SCALER.search(last) and args:
         run.emit(EventKind.STEP, spot, receiver, args[0])
     elif is_optimizer(receiver):
+        for closure in args:
+            if isinstance(closure, Func):
+                run.run_function(closure, (), {})
         run.emit(EventKind.STEP, spot, None, receiver)
     elif framework(receiver) is Framework.DEEPSPEED and not args:
         run.emit(EventKind.STEP, spot, None, receiver, Framework.DEEPSPEED)
