@@ -238,7 +238,8 @@ def _summed(value: Value) -> bool:
 
 
 def _most(option: tuple[LossTerm, ...]) -> Variation:
-    return max((t.variation for t in option), key=_ORDER.index, default=Variation.UNKNOWN)
+    telling = (t for t in option if t.scale is Scale.MEAN or t.atom.kind is Kind.LOSS)
+    return max((t.variation for t in telling), key=_ORDER.index, default=Variation.UNKNOWN)
 
 
 def _number_factors(value: Value | None) -> tuple[Factor, ...]:

@@ -54,8 +54,9 @@ _BODIES = {
     "shaped first": CE + "loss = loss.float().squeeze()\nloss = loss / n  # GA101 error\nloss.backward()",
     "GradScaler": CE + "loss = loss / n  # GA101 error\nscaler.scale(loss).backward()",
     "GradScaler around the division": CE + "scaler.scale(loss / n).backward()  # GA101 error",
-    "apex": CE
-    + "loss = loss / n  # GA101 error\nwith amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()",
+    "apex": (
+        CE + "loss = loss / n  # GA101 error\nwith amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()"
+    ),
     "autocast": ("with torch.autocast('cuda'):\n    " + CE + "    loss = loss / n  # GA101 error\nloss.backward()"),
     "masked sum over masked count": (
         EACH + "m = mask.view(-1)\nloss = (each * mask).sum() / mask.sum()\n(loss / n).backward()  # GA101 error"

@@ -1,4 +1,4 @@
-"""Every spelling of a mean that is divided by the steps is found at its division; right code of the same looks is not."""
+"""Every spelling of a mean that is divided by the steps is found at its division; right code like it is not."""
 
 from __future__ import annotations
 
