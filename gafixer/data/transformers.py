@@ -26,7 +26,7 @@ __all__ = [
 COUNT = "num_items_in_batch"
 
 #: What the name of a class with a default loss looks like.
-HEAD_NAME = r"\w*(?:For[A-Z]\w+|LMHeadModel|WithLMHead|DoubleHeadsModel)"
+HEAD_NAME = r"(?!DataCollator)\w*(?:For[A-Z]\w+|LMHeadModel|WithLMHead|DoubleHeadsModel)"
 
 #: Of these, those whose loss shifts the labels, and those that score tokens and not samples.
 CAUSAL_HEADS = r"ForCausalLM|LMHeadModel|ForConditionalGeneration|ForSeq2SeqLM|ForVision2Seq|ForImageTextToText"
