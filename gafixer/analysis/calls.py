@@ -34,6 +34,7 @@ from gafixer.analysis.values import (
     depth,
     text,
 )
+from gafixer.data.frameworks import FRAMEWORK_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Many
@@ -136,7 +137,7 @@ def call(
 
 def _is_framework(receiver: Value | None) -> bool:
     """Whether an object is a framework's own, which is known better than it reads."""
-    return isinstance(receiver, Instance) and receiver.cls.name in {"Accelerator", "Fabric"}
+    return isinstance(receiver, Instance) and receiver.cls.name in FRAMEWORK_CLASSES
 
 
 def unknown(run: Interpreter, func: Value, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import guards
-from gafixer.analysis.events import Branch, Event, EventKind, Framework, Loop, Suspended, Within
+from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework, Loop, Suspended, Within
 from gafixer.analysis.values import text
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def trains(event: Event) -> bool:
 def _accumulates(event: Event) -> bool:
     """Whether an event is inside ``accelerator.accumulate(...)``."""
     return any(isinstance(f, Within) and ".accumulate(" in text(f.context) for f in event.frames) or (
-        event.kind is EventKind.BACKWARD and event.framework is Framework.DEEPSPEED
+        event.kind is EventKind.BACKWARD and (event.framework is Framework.DEEPSPEED or event.subject == AUTOMATIC)
     )
 
 
