@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gafixer.analysis import prefilter
+from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
+
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
-    from gafixer.findings import Finding
+    from gafixer.analysis.source import Unreadable
     from gafixer.settings import Settings
 
-__all__ = ["Report", "check_source"]
+__all__ = ["Report", "check_source", "trace", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +24,75 @@ class Report:
     findings: tuple[Finding, ...]
 
 
+def wanted(source: bytes) -> bool:
+    """Whether a file is worth looking into: it may train, or it is no text at all."""
+    if prefilter.may_matter(source) or b"\0" in source:
+        return True
+    if source.isascii():
+        return False
+    from gafixer.analysis.source import Unreadable, decode
+
+    try:
+        decode(source)
+    except Unreadable:
+        return True
+    return False
+
+
 def check_source(source: bytes, path: str, project: Project, settings: Settings) -> Report:
     """Scan one file.
 
-    `path` is the name that findings carry; `project` answers what the modules that it imports say.
+    `path` is the name that findings carry; `project` answers what the modules that it imports say. A file that does
+    not decode or parse has one finding, GA900.
     """
-    raise NotImplementedError
+    from gafixer import precedence, rulebook
+    from gafixer.analysis import build
+    from gafixer.analysis.source import Module, Unreadable
+
+    try:
+        module = Module.read(_name(path), path, source, whole=True)
+    except Unreadable as error:
+        return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
+    rules = [r for r in rulebook.load() if r.check is not None]
+    found: dict[tuple[str, Place], Finding] = {}
+    for site in build.sites(module, project):
+        said = [f for rule in rules if rule.check is not None for f in rule.check(site)]
+        for finding in precedence.settle(said):
+            if finding.code in settings.selected:
+                key = (finding.code, finding.place)
+                if key not in found or finding.severity.rank > found[key].severity.rank:
+                    found[key] = finding
+    return Report(tuple(sorted(found.values(), key=lambda f: f.order)))
+
+
+def trace(source: bytes, path: str, project: Project, row: int) -> str:
+    """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
+
+    Raises:
+        Unreadable: the file is no Python.
+    """
+    from gafixer.analysis import build
+    from gafixer.analysis.source import Module
+    from gafixer.report.trace import render
+
+    module = Module.read(_name(path), path, source, whole=True)
+    sites = build.sites(module, project)
+    return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row)
+
+
+def unreadable(path: str, error: Unreadable) -> Finding:
+    """The finding for a file that is no Python."""
+    here = Position(error.row, error.column)
+    return Finding(
+        "GA900",
+        "unreadable",
+        error.message,
+        Severity.ERROR,
+        Confidence.HIGH,
+        Place(path, Span(here, dataclasses.replace(here, column=here.column + 1))),
+        help="mend the file, or exclude it",
+    )
+
+
+def _name(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".").strip(".")

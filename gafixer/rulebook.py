@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.resources
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
-__all__ = ["Rule", "load", "page"]
+__all__ = ["Rule", "catalogue", "folder", "load", "page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,38 @@ class Rule:
 
 
 @functools.cache
+def _root() -> Path:
+    return Path(importlib.import_module("gafixer.rules").__path__[0])
+
+
+@functools.cache
 def _folders() -> dict[str, str]:
     """Code -> folder name, in the order of the codes."""
-    names = (entry.name for entry in importlib.resources.files("gafixer.rules").iterdir() if entry.is_dir())
-    return {name.partition("_")[0]: name for name in sorted(names) if name.startswith("GA")}
+    with os.scandir(_root()) as listing:
+        names = sorted(entry.name for entry in listing if entry.name.startswith("GA") and entry.is_dir())
+    return {name.partition("_")[0]: name for name in names}
+
+
+def catalogue() -> dict[str, str]:
+    """Code -> name of every rule, in the order of the codes, without importing one."""
+    return {code: folder.partition("_")[2].replace("_", "-") for code, folder in _folders().items()}
+
+
+def folder(code: str) -> str:
+    """The name of the rule's folder.
+
+    Raises:
+        KeyError: no rule has this code.
+    """
+    return _folders()[code]
 
 
 @functools.cache
 def load() -> tuple[Rule, ...]:
     """All rules, in the order of their codes."""
     rules = []
-    for folder in _folders().values():
-        rule = importlib.import_module(f"gafixer.rules.{folder}.check").RULE
+    for name in _folders().values():
+        rule = importlib.import_module(f"gafixer.rules.{name}.check").RULE
         assert isinstance(rule, Rule)
         rules.append(rule)
     return tuple(rules)
@@ -59,5 +80,4 @@ def page(code: str) -> str:
     Raises:
         KeyError: no rule has this code.
     """
-    folder = importlib.resources.files("gafixer.rules") / _folders()[code]
-    return (folder / "README.md").read_text(encoding="utf-8")
+    return (_root() / folder(code) / "README.md").read_text(encoding="utf-8")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gafixer.parity.inputs import IGNORED, Draw
+from gafixer.parity import media
+from gafixer.parity.inputs import IGNORED, Draw, Style, text
 from gafixer.parity.models import LABELS
 from gafixer.parity.tasks import Problem, Task
 from gafixer.parity.windows import Window, split
@@ -51,12 +52,16 @@ _VARIANTS: dict[Task, tuple[Variant, ...]] = {
     Task.VIDEO_CLASSIFICATION: _PROBLEMS,
     Task.AUDIO_CLASSIFICATION: _PROBLEMS[:2],
 }
-_UNEVEN_BY_TARGETS = (
-    Task.MASKED_LM,
-    Task.TOKEN_CLASSIFICATION,
-    Task.PRETRAINING,
-    Task.DOUBLE_HEADS,
-    Task.SEMANTIC_SEGMENTATION,
+_UNEVEN_BY_TARGETS = frozenset(
+    {
+        Task.MASKED_LM,
+        Task.TOKEN_CLASSIFICATION,
+        Task.PRETRAINING,
+        Task.DOUBLE_HEADS,
+        Task.SEMANTIC_SEGMENTATION,
+        Task.INSTANCE_SEGMENTATION,
+        Task.OBJECT_DETECTION,
+    }
 )
 
 
@@ -71,7 +76,7 @@ def _language(draw: Draw, variant: Variant) -> dict[str, Any]:
     inputs, ids, mask = draw.batch()
     if getattr(draw.model.config, "is_encoder_decoder", False):
         # The targets are a text of their own, their lengths the other way round.
-        ids, mask = Draw(draw.model, draw.lengths[::-1], draw.generator).batch()[1:]
+        ids, mask = text(draw.model.config, draw.lengths[::-1], draw.generator)
     labels = ids.masked_fill(mask == 0, IGNORED)
     if not variant.first_scored:
         labels[:, 0] = IGNORED
@@ -166,6 +171,7 @@ def _double(draw: Draw, variant: Variant) -> dict[str, Any]:
 _TARGETS: dict[Task, Callable[[Draw, Variant], dict[str, Any]]] = {
     Task.CAUSAL_LM: _language,
     Task.CONDITIONAL_GENERATION: _language,
+    Task.SPEECH_GENERATION: _language,
     Task.MASKED_LM: _masked,
     Task.TOKEN_CLASSIFICATION: _token_classes,
     Task.SEQUENCE_CLASSIFICATION: _classes,
@@ -178,11 +184,30 @@ _TARGETS: dict[Task, Callable[[Draw, Variant], dict[str, Any]]] = {
     Task.MULTIPLE_CHOICE: _multiple_choice,
     Task.PRETRAINING: _pretraining,
     Task.DOUBLE_HEADS: _double,
+    Task.CTC: lambda draw, variant: media.transcripts(draw),
+    Task.TRANSDUCER: lambda draw, variant: media.transcripts(draw),
+    Task.AUDIO_FRAME_CLASSIFICATION: lambda draw, variant: media.frames(draw),
+    Task.SEMANTIC_SEGMENTATION: lambda draw, variant: media.pixels(draw),
+    Task.INSTANCE_SEGMENTATION: lambda draw, variant: media.masks(draw),
+    Task.OBJECT_DETECTION: lambda draw, variant: media.boxes(draw),
+    Task.DEPTH_ESTIMATION: lambda draw, variant: media.depths(draw),
 }
 
 
-def window_for(model: Any, task: Task, variant: Variant, seed: int = 3) -> Window:
-    """A window of four microbatches for the model.
+def _repeated(pattern: tuple[int, ...], count: int) -> tuple[int, ...]:
+    return tuple(pattern[i % len(pattern)] for i in range(count))
+
+
+def window_for(
+    model: Any,
+    task: Task,
+    variant: Variant,
+    *,
+    microbatches: int = 4,
+    style: Style = Style.PLAIN,
+    seed: int = 3,
+) -> Window:
+    """A window for the model.
 
     Raises:
         NotImplementedError: where no batch is known for the task.
@@ -190,5 +215,6 @@ def window_for(model: Any, task: Task, variant: Variant, seed: int = 3) -> Windo
     make = _TARGETS.get(task)
     if make is None:
         raise NotImplementedError(f"no batch is known for {task.value}")
-    draw = Draw(model, _LENGTHS[: sum(variant.sizes)], torch.Generator().manual_seed(seed))
-    return split(make(draw, variant), variant.sizes)
+    sizes = _repeated(variant.sizes, microbatches)
+    draw = Draw(model, _repeated(_LENGTHS, sum(sizes)), torch.Generator().manual_seed(seed), style)
+    return split(make(draw, variant), sizes)

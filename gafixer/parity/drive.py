@@ -78,11 +78,18 @@ def _silence() -> Iterator[None]:
 
 
 def drive_trainer(
-    model: Any, window: Window, *, steps: int | None = None, trainer_class: Any = None, **arguments: Any
+    model: Any,
+    window: Window,
+    *,
+    steps: int | None = None,
+    trainer_class: Any = None,
+    loss_function: Any = None,
+    **arguments: Any,
 ) -> Driven:
     """Train one step over the window with the installed `Trainer`.
 
-    `steps` are the microbatches per rank, all of the window by default. `arguments` go to `TrainingArguments`.
+    `steps` are the microbatches per rank, all of the window by default; `loss_function` is handed on as
+    `compute_loss_func`; `arguments` go to `TrainingArguments`.
     """
     from transformers import Trainer
 
@@ -97,6 +104,7 @@ def drive_trainer(
             train_dataset=[dict(m) for m in window.microbatches],
             data_collator=_only_item,
             optimizers=(optimizer, scheduler),
+            **({} if loss_function is None else {"compute_loss_func": loss_function}),
         )
         trainer.train()
     model.zero_grad(set_to_none=True)

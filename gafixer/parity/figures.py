@@ -16,8 +16,10 @@ __all__ = ["FLOOR", "SLACK", "Figures", "Held", "Verdict", "compare", "relative_
 
 SLACK = 10.0  # times the error of exactly weighted microbatches: what an exact method may lose to rounding
 FLOOR = 1e-6
-_SAME = 1e-3  # verdicts other than parity name the nearest cause; they need no sharper eye
-_DEPENDENT = 1e-3  # weighted microbatches further than this from the reference are another gradient, not rounding
+# Verdicts other than parity name the nearest cause, and weighted microbatches that are further than this from the
+# reference are another gradient, not rounding: this, or a few roundings of a coarser number.
+_SAME = 1e-3
+_ROUNDINGS = 8
 
 
 class Held(enum.Enum):
@@ -102,15 +104,20 @@ def _held(facts: Witness) -> Held:
     if facts.weighted is None or not facts.depends_on_batch:
         return Held.REFERENCE
     apart = relative_error(facts.weighted.vector, facts.reference.vector)
-    return Held.WEIGHTED if apart > _DEPENDENT else Held.REFERENCE
+    return Held.WEIGHTED if apart > _same(facts) else Held.REFERENCE
+
+
+def _same(facts: Witness) -> float:
+    return max(_SAME, _ROUNDINGS * facts.precision)
 
 
 def _bound(facts: Witness, held: Held) -> float:
+    unknown = SLACK * max(FLOOR, facts.precision)
     if facts.weighted is None or held is Held.WEIGHTED:
-        return FLOOR * SLACK
+        return unknown
     apart = relative_error(facts.weighted.vector, facts.reference.vector)
     # A loss that weighing its means cannot rebuild says nothing about rounding.
-    return max(FLOOR, SLACK * apart) if apart <= _DEPENDENT else FLOOR * SLACK
+    return max(FLOOR, SLACK * apart) if apart <= _same(facts) else unknown
 
 
 def _verdict(found: torch.Tensor, right: torch.Tensor, facts: Witness, error: float, bound: float) -> Verdict:
@@ -121,12 +128,12 @@ def _verdict(found: torch.Tensor, right: torch.Tensor, facts: Witness, error: fl
     if error <= bound:
         return Verdict.PARITY
     added = sum((part.vector for part in facts.microbatch_means), torch.zeros_like(right))
-    if relative_error(found, added) < _SAME:
+    if relative_error(found, added) < _same(facts):
         return Verdict.SUM_OF_MEANS
-    if relative_error(found, added / len(facts.microbatch_means)) < _SAME:
+    if relative_error(found, added / len(facts.microbatch_means)) < _same(facts):
         return Verdict.MEAN_OF_MEANS
     scale = float(torch.dot(found, right) / torch.dot(right, right))
-    if scale >= 0 and float((found - scale * right).norm()) <= _SAME * float(found.norm()):
+    if scale >= 0 and float((found - scale * right).norm()) <= _same(facts) * float(found.norm()):
         return Verdict.SCALED
     return Verdict.WEIGHTS
 

@@ -74,6 +74,14 @@ def _config(head: Head, plan: Plan, problem: Problem | None) -> Any:
     if head.task in _CLASSIFIERS:
         fixed["num_labels"] = 1 if problem is Problem.REGRESSION else LABELS
     config = shrink(config_class, plan, **fixed)
+    if (
+        head.task is Task.CAUSAL_LM
+        and hasattr(config, "is_decoder")
+        and not getattr(config, "is_encoder_decoder", False)
+    ):
+        config.is_decoder = True
+    if hasattr(config, "ctc_loss_reduction"):
+        config.ctc_loss_reduction = "mean"  # the default is a sum, which no division by items belongs to
     for part in (config, *sub_configs(config).values()):
         _set_quietly(part, "_attn_implementation", "eager")
         _set_quietly(part, "use_cache", False)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from gafixer.parity.weigh import Recorder, Weigher
 from gafixer.parity.windows import copy_of, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from gafixer.parity.windows import Microbatch, Window
+
+    Forward = Callable[[dict[str, Any]], Any]
 
 __all__ = ["Gradient", "Witness", "flat", "loss_of", "witness"]
 
@@ -42,7 +46,8 @@ class Witness:
     `weighted` is None where the loss has no mean that could be weighed. `terms` holds, per loss call of a forward, its
     items in each microbatch. `depends_on_batch` says that a sample's outputs change with the samples beside it
     (BatchNorm, in-batch negatives): then no split of the window can meet the reference, and the weighted microbatches
-    stand in for it. `random` says that two forwards of the same batch differ.
+    stand in for it. `random` says that two forwards of the same batch differ. `precision` is the relative spacing of
+    the numbers that the model computes in.
     """
 
     reference: Gradient
@@ -51,6 +56,7 @@ class Witness:
     terms: tuple[tuple[float, ...], ...]
     depends_on_batch: bool
     random: bool
+    precision: float = torch.finfo(torch.float32).eps
 
 
 def loss_of(output: Any) -> torch.Tensor:
@@ -78,28 +84,24 @@ def flat(gradients: Sequence[torch.Tensor | None], parameters: Sequence[torch.Te
 
 
 def _gradient(
-    model: Any, batch: Microbatch, mode: AbstractContextManager[Any] | None = None, seed: int = _SEED
+    model: Any,
+    batch: Microbatch,
+    forward: Forward,
+    mode: AbstractContextManager[Any] | None = None,
+    seed: int = _SEED,
 ) -> Gradient:
     parameters = [p for p in model.parameters() if p.requires_grad]
-    state = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
     model.zero_grad(set_to_none=True)
     torch.manual_seed(seed)
-    if mode is None:
-        loss = loss_of(model(**copy_of(batch)))
-    else:
-        with mode:
-            loss = loss_of(model(**copy_of(batch)))
+    with mode or contextlib.nullcontext():
+        loss = loss_of(forward(copy_of(batch)))
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     vector = flat([p.grad for p in parameters], parameters)
     model.zero_grad(set_to_none=True)
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            if name in state and buffer.shape == state[name].shape:
-                buffer.copy_(state[name])
     return Gradient(float(loss.detach()), vector)
 
 
-def _weighted(model: Any, window: Window, terms: tuple[tuple[float, ...], ...]) -> Gradient | None:
+def _weighted(model: Any, window: Window, forward: Forward, terms: tuple[tuple[float, ...], ...]) -> Gradient | None:
     calls = {len(term) for term in terms}
     if calls != {len(terms[0])} or not terms[0]:
         return None
@@ -109,16 +111,22 @@ def _weighted(model: Any, window: Window, terms: tuple[tuple[float, ...], ...]) 
     for batch, items in zip(window.microbatches, terms, strict=True):
         by_samples = rows(batch) / samples
         shares = [n / total / by_samples if total else 0.0 for n, total in zip(items, totals, strict=True)]
-        part = _gradient(model, batch, Weigher(shares)) * by_samples
+        part = _gradient(model, batch, forward, Weigher(shares)) * by_samples
         result = part if result is None else result + part
     return result
 
 
-def _outputs(model: Any, batch: Microbatch) -> dict[str, torch.Tensor]:
+def _outputs(batch: Microbatch, forward: Forward) -> dict[str, torch.Tensor]:
     torch.manual_seed(_SEED)
     with torch.no_grad():
-        output = model(**copy_of(batch))
-    named = dict(output) if isinstance(output, dict) else dict(enumerate(output))
+        output = forward(copy_of(batch))
+    match output:
+        case torch.Tensor():
+            return {}
+        case dict():
+            named = dict(output)
+        case _:
+            named = dict(enumerate(output))
     count = rows(batch)
     return {
         str(name): value.double()
@@ -127,9 +135,15 @@ def _outputs(model: Any, batch: Microbatch) -> dict[str, torch.Tensor]:
     }
 
 
-def _depends_on_batch(model: Any, window: Window, tolerance: float) -> bool:
-    whole = _outputs(model, window.whole())
-    parts = [_outputs(model, batch) for batch in window.microbatches]
+def _depends_on_batch(model: Any, window: Window, forward: Forward, tolerance: float) -> bool:
+    """Whether a sample's outputs differ between the whole window and its microbatch.
+
+    A forward that gives nothing but its loss is asked for its normalisation instead.
+    """
+    whole = _outputs(window.whole(), forward)
+    if not whole:
+        return any(isinstance(m, _BatchNorm) and m.training for m in model.modules())
+    parts = [_outputs(batch, forward) for batch in window.microbatches]
     for name, value in whole.items():
         pieces = [part[name] for part in parts if name in part]
         if len(pieces) != len(parts) or any(p.shape[1:] != value.shape[1:] for p in pieces):
@@ -140,23 +154,48 @@ def _depends_on_batch(model: Any, window: Window, tolerance: float) -> bool:
     return False
 
 
-def witness(model: Any, window: Window) -> Witness:
-    """Run the window in one batch, as plain microbatches and as exactly weighted ones. The model is left as it was."""
+@contextlib.contextmanager
+def _buffers_kept(model: Any) -> Iterator[None]:
+    """Running statistics and the like are put back afterwards."""
+    kept = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                if name in kept and buffer.shape == kept[name].shape:
+                    buffer.copy_(kept[name])
+
+
+def witness(model: Any, window: Window, forward: Forward | None = None) -> Witness:
+    """Run the window in one batch, as plain microbatches and as exactly weighted ones. The model is left as it was.
+
+    `forward` takes a batch and gives the model's output or its loss: a plain mean over the batch's items. By default
+    the batch is handed to the model by keywords.
+    """
+    forward = forward or (lambda batch: model(**batch))
+    with _buffers_kept(model):
+        return _witness(model, window, forward)
+
+
+def _witness(model: Any, window: Window, forward: Forward) -> Witness:
     whole = window.whole()
-    reference = _gradient(model, whole)
-    again = _gradient(model, whole, seed=_SEED + 1)
+    reference = _gradient(model, whole, forward)
+    again = _gradient(model, whole, forward, seed=_SEED + 1)
     terms, means = [], []
     for batch in window.microbatches:
         recorder = Recorder()
-        means.append(_gradient(model, batch, recorder))
+        means.append(_gradient(model, batch, forward, recorder))
         terms.append(tuple(recorder.items))
-    tolerance = 1e-2 if next(model.parameters()).dtype in (torch.bfloat16, torch.float16) else 1e-4
+    precision = torch.finfo(next(p.dtype for p in model.parameters() if p.is_floating_point())).eps
+    tolerance = max(1e-4, 4 * precision)
     scale = reference.vector.norm().clamp_min(1e-30)
     return Witness(
         reference=reference,
-        weighted=_weighted(model, window, tuple(terms)),
+        weighted=_weighted(model, window, forward, tuple(terms)),
         microbatch_means=tuple(means),
         terms=tuple(terms),
-        depends_on_batch=_depends_on_batch(model, window, tolerance),
+        depends_on_batch=_depends_on_batch(model, window, forward, tolerance),
         random=bool((again.vector - reference.vector).norm() > tolerance * scale),
+        precision=precision,
     )

@@ -12,7 +12,7 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
-from gafixer.parity.relations import settle
+from gafixer.parity.relations import read, settle
 from gafixer.parity.sizes import VOCABULARY, small
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def _values(config_class: type, plan: Plan, tokens: _Tokens, nesting: int) -> di
     if default is not None:
         parts |= {name: type(part) for name, part in sub_configs(default).items()}
     for name in sorted(_accepted(config_class) - parts.keys()):
-        value = getattr(default, name, None)
-        value = tokens.place(name, value) if _TOKEN.fullmatch(name) else small(name, value, plan)
-        if value is not None and not (default is not None and _same(value, getattr(default, name, None))):
+        given = read(default, name)
+        value = tokens.place(name, given) if _TOKEN.fullmatch(name) else small(name, given, plan)
+        if value is not None and not _same(value, given):
             values[name] = value
     if nesting < _MAX_NESTING:
         for name, part in parts.items():

@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PLANS", "VOCABULARY", "Plan", "Role", "role_of", "small"]
+__all__ = ["LENGTH", "PLANS", "VOCABULARY", "Plan", "Role", "role_of", "small"]
 
 VOCABULARY = 99
+LENGTH = 16  # tokens per row
 _DIVISOR = 8
 
 
@@ -57,7 +58,7 @@ class Role(enum.Enum):
     WIDTH = enum.auto()
     EXPERTS = enum.auto()
     CHOSEN_EXPERTS = enum.auto()
-    EXPERT_GROUPS = enum.auto()
+    ONE = enum.auto()
     DENSE_LAYERS = enum.auto()
     RANK = enum.auto()
     POSITIONS = enum.auto()
@@ -73,13 +74,18 @@ class Role(enum.Enum):
 # First that matches the whole name.
 _NAMES: tuple[tuple[str, Role], ...] = (
     (
-        r"type_vocab_sizes?|num_feat_extract_layers|.*_per_block|.*_per_stage|num_conv_layers|hidden_size_ratio",
+        r"type_vocab_sizes?|num_feat_extract_layers|.*_layers_per_block|.*_per_stage|num_conv_layers|hidden_size_ratio",
         Role.KEEP,
     ),
     (r".*drop.*|mask_(time|feature)_prob|.*jitter.*|layerdrop|stochastic_depth.*", Role.RANDOM),
     (r"(.*_)?vocab_size(_.*)?|n_words|n_vocab|vocab_size_or_config_json_file", Role.VOCABULARY),
     (r"first_k_dense_replace|num_dense_layers|n_dense_layers|moe_layer_start_index|dense_layers", Role.DENSE_LAYERS),
-    (r"(num|n)_(.*_)?(layers?|blocks?)|(.*_)?(en|de)coder_(num_(.*_)?)?layers|depth|layers|[lxr]_layers", Role.DEPTH),
+    (r"n_group|topk_group|num_expert_groups?|num_cross_attention_heads", Role.ONE),
+    (r"num_latents", Role.QUERIES),
+    (
+        r"(num|n)_(.*_)?(layers?|blocks?)|(.*_)?(en|de)coder_(num_(.*_)?)?layers|depth|layers|[lxr]_layers|num_self_attends_per_block",
+        Role.DEPTH,
+    ),
     (r"(.*_)?(num_key_value_heads|num_kv_heads|multi_query_group_num|n_head_kv|num_key_value_groups)", Role.KEY_HEADS),
     (r"(.*_)?(num|n)_(.*_)?heads?|(.*_)?attention_heads", Role.HEADS),
     (r"(.*_)?head_dim|d_kv|(attention_)?head_size|kv_channels|d_head|dim_head", Role.HEAD_WIDTH),
@@ -93,18 +99,20 @@ _NAMES: tuple[tuple[str, Role], ...] = (
         r"num_experts_per_(tok|token)|(moe_|experts?_)?top_?k(_experts)?|moe_router_topk|moe_k|num_selected_experts",
         Role.CHOSEN_EXPERTS,
     ),
-    (r"n_group|topk_group|num_expert_groups?", Role.EXPERT_GROUPS),
     (r".*_lora_rank|.*laurel_rank", Role.RANK),
     (r"max_source_positions", Role.FRAMES),
     (
         r"max_(.*_)?positions?(_embeddings)?|n_positions|n_ctx|max_seq(uence)?_?len(gth)?|seq_length|context_length",
         Role.POSITIONS,
     ),
-    (r"(.*_)?(chunk_size|chunk_len)", Role.CHUNK),
+    (r"(.*_)?(chunk_size|chunk_len)|attention_window", Role.CHUNK),
     (r"(.*_)?(state_size|d_state|ssm_state_size)", Role.STATE),
     (r"num_(object_)?queries|num_denoising|train_num_points", Role.QUERIES),
     (r"((pretrain_)?image|img|input)_size", Role.IMAGE),
-    (r"(.*_)?(hidden_(sizes?|dims?)|d_model|n_embd|embed(ding)?_(dims?|size)|emb_dim|d_embed|model_dim)", Role.WIDTH),
+    (
+        r"(.*_)?(hidden_(sizes?|dims?)|d_model|n_embd|embed(ding)?_(dims?|size)|emb_dim|d_embed|model_dim|d_latents|conv_dim)",
+        Role.WIDTH,
+    ),
     (
         r"dim|input_dim|(.*_)?projection_(dim|size)|lru_width|rnn_hidden|hidden_size_per_layer_input|emb_hidden",
         Role.WIDTH,
@@ -139,7 +147,7 @@ def _limit(role: Role, plan: Plan) -> int | None:
                 Role.WIDTH: plan.width,
                 Role.EXPERTS: 4,
                 Role.CHOSEN_EXPERTS: 2,
-                Role.EXPERT_GROUPS: 1,
+                Role.ONE: 1,
                 Role.DENSE_LAYERS: 1,
                 Role.RANK: 16,
                 Role.POSITIONS: 256,
@@ -150,6 +158,10 @@ def _limit(role: Role, plan: Plan) -> int | None:
             }[role]
 
 
+# A default of None is filled in by checkpoints; the class itself cannot do without.
+_NEVER_NONE = frozenset({Role.VOCABULARY, Role.HEAD_WIDTH, Role.EXPERTS, Role.CHOSEN_EXPERTS, Role.ONE})
+
+
 def _fixed(role: Role) -> bool:
     """Whether every configuration gets this very size, larger or smaller than its default."""
     return role in (Role.WIDTH, Role.INNER, Role.HEADS, Role.HEAD_WIDTH, Role.VOCABULARY, Role.RANK)
@@ -158,7 +170,7 @@ def _fixed(role: Role) -> bool:
 def _small_list(role: Role, value: Any, size: int) -> Any:
     """Widths per stage are divided alike: their ratios are tied to the heads per stage."""
     match role:
-        case Role.IMAGE | Role.VOCABULARY:
+        case Role.IMAGE | Role.VOCABULARY | Role.INNER | Role.EXPERTS | Role.CHUNK:
             return type(value)(min(x, size) for x in value)
         case Role.WIDTH if all(x % _DIVISOR == 0 for x in value):
             return type(value)(x // _DIVISOR for x in value)
@@ -174,13 +186,15 @@ def small(name: str, value: Any, plan: Plan) -> Any:
             case bool() | None | str():
                 return value
             case list() | tuple():
-                return type(value)(0.0 for _ in value)
+                return type(value)(type(x)(0) for x in value)
             case _:
-                return 0.0
+                return type(value)(0)
     size = _limit(role, plan)
     match value:
         case _ if size is None:
             return value
+        case None:
+            return size if role in _NEVER_NONE else None
         case bool():
             return value
         case int():

@@ -94,7 +94,7 @@ _ENDINGS: tuple[tuple[str, Task], ...] = (
         r"|EncoderDecoderModel|MTModel)",
         Task.CONDITIONAL_GENERATION,
     ),
-    (r"(ForCausalLM|LMHeadModel|ModelWithLMHead|GenerationDecoder)", Task.CAUSAL_LM),
+    (r"(ForCausalLM|LMHeadModel|ModelWithLMHead|GenerationDecoder|ForCausalImageModeling)", Task.CAUSAL_LM),
 )
 _TASKS = tuple((re.compile(f"{ending}$"), task) for ending, task in _ENDINGS)
 

@@ -16,7 +16,7 @@ DIVIDES_ONCE = not Version("5.2") <= RELEASE < Version("5.5.4")
 
 
 def figures_of(name: str) -> dict[str, Figures]:
-    outcomes = measure_head(find_head(name))
+    outcomes = list(measure_head(find_head(name)))
     assert all(outcome.figures for outcome in outcomes), outcomes
     return {outcome.variant: outcome.figures for outcome in outcomes if outcome.figures is not None}
 

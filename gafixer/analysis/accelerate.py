@@ -1,0 +1,60 @@
+"""What a framework object was made with: does its backward divide, and by what?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.values import Called, Const, External, Sym, Value, peel, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gafixer.analysis.source import Module
+
+__all__ = ["accelerate_steps"]
+
+_KEYWORDS = ("gradient_accumulation_steps", "gradient_accumulation_plugin", "deepspeed_plugin", "deepspeed_plugins")
+
+
+def accelerate_steps(receiver: Value | None, modules: Iterable[Module]) -> Value | None:
+    """The steps that `accelerator.backward` divides by: a value, ``Const(1)`` for none, None where it isn't visible."""
+    made = peel(receiver) if receiver is not None else None
+    if isinstance(made, Called) and text(made.func).endswith("Accelerator") and isinstance(made.func, External):
+        given = dict(made.keywords)
+        return _given(given)
+    found = list(_constructors(modules))
+    if not found:
+        return None
+    for node in found:
+        names = {k.arg for k in node.keywords}
+        if None in names:
+            return None
+        for keyword in node.keywords:
+            if keyword.arg == "gradient_accumulation_steps":
+                value = keyword.value
+                return Const(value.value) if isinstance(value, ast.Constant) else Sym(ast.unparse(value))
+            if keyword.arg in _KEYWORDS:
+                return Sym("gradient_accumulation_steps")
+    return Const(1)
+
+
+def _given(keywords: dict[str, Value]) -> Value | None:
+    if "gradient_accumulation_steps" in keywords:
+        return keywords["gradient_accumulation_steps"]
+    if any(name in keywords for name in _KEYWORDS):
+        return Sym("gradient_accumulation_steps")
+    return None if "**" in keywords else Const(1)
+
+
+def _constructors(modules: Iterable[Module]) -> Iterator[ast.Call]:
+    for module in modules:
+        if "Accelerator(" not in module.source:
+            continue
+        for statement in module.statements():
+            for node in ast.walk(statement):
+                match node:
+                    case ast.Call(func=ast.Name(id="Accelerator") | ast.Attribute(attr="Accelerator")):
+                        yield node
+                    case _:
+                        pass

@@ -1,0 +1,266 @@
+"""Assembles sites: runs a module's roots, finds each backward call's window, terms and surroundings."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from gafixer.analysis import evidence, roots, terms, windows
+from gafixer.analysis.accelerate import accelerate_steps
+from gafixer.analysis.events import Branch, Event, EventKind, Framework
+from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
+from gafixer.analysis.values import (
+    Atom,
+    Attr,
+    Author,
+    Called,
+    Choice,
+    Const,
+    Factor,
+    Item,
+    Kind,
+    Poly,
+    Spot,
+    Sym,
+    Value,
+    text,
+)
+from gafixer.analysis.windows import Shape
+
+if TYPE_CHECKING:
+    from gafixer.analysis.project import Project
+    from gafixer.analysis.source import Module
+    from gafixer.analysis.windows import Window
+    from gafixer.findings import Place
+
+__all__ = ["sites"]
+
+_RANKS = re.compile(
+    r"DistributedDataParallel|\bDDP\(|FullyShardedDataParallel|fully_shard|init_process_group|\bFSDP\(|fabric\.setup|Accelerator\("
+)
+_DROP_LAST = re.compile(r"drop_last\s*=\s*True")
+
+
+def sites(module: Module, project: Project) -> list[Site]:
+    """One site per backward call of a module, each seen from the run that shows most of it."""
+    best: dict[tuple[Spot, int], Site] = {}
+    for run in roots.runs(module, project):
+        maker = _Maker(module, run)
+        for event in run.events:
+            if event.kind is EventKind.BACKWARD and windows.trains(event):
+                site = maker.site(event)
+                key = (event.spot, 0)
+                if key not in best or _rank(site) > _rank(best[key]):
+                    best[key] = site
+    return sorted(best.values(), key=lambda s: s.backward.spot)
+
+
+def _rank(site: Site) -> tuple[bool, bool, int, int]:
+    """How much a run shows of a site."""
+    seen = site.window.shape is not Shape.UNSEEN
+    known = sum(term.atom.kind is not Kind.UNKNOWN for term in site.terms)
+    return seen, site.accumulates, known, len(site.backward.loops)
+
+
+class _Maker:
+    """Makes the sites of one run."""
+
+    def __init__(self, module: Module, run: roots.Run) -> None:
+        self._module = module
+        self._modules = run.interpreter.names.modules
+        self._events = run.events
+        # The scanned module first: what it says itself counts before what it imports.
+        others = [m for m in self._modules.values() if m is not module]
+        self._around = evidence.Surroundings([module, *others])
+
+    def site(self, backward: Event) -> Site:
+        window = windows.find(backward, list(self._events))
+        framework = backward.framework
+        framework_steps = self._framework_steps(backward, window)
+        found = self._terms(backward, window, framework_steps)
+        steps = window.steps if window.steps is not None else framework_steps
+        return Site(
+            backward=backward,
+            window=window,
+            framework=framework,
+            terms=found,
+            events=self._events,
+            path=self._module.path,
+            place=self._place,
+            source=self._text,
+            reported=lambda event: self._reported(event, window),
+            steps=steps,
+            steps_default=_default(steps),
+            accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
+            by_epoch=window.loop is not None and window.loop.trips is None,
+            ranks=self._search(_RANKS, "several ranks average their gradients here"),
+            drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
+        )
+
+    def _place(self, spot: Spot) -> Place:
+        return self._modules.get(spot.path, self._module).place(spot)
+
+    def _search(self, pattern: re.Pattern[str], message: str) -> Evidence | None:
+        for module in self._around.modules:
+            match = pattern.search(module.source)
+            if match is not None:
+                row = module.source.count("\n", 0, match.start()) + 1
+                line = module.line(row)
+                start = len(line) - len(line.lstrip())
+                return Evidence(Spot(module.path, row, start, row, len(line.encode())), message)
+        return None
+
+    def _reported(self, event: Event, window: Window) -> tuple[LossTerm, ...]:
+        parts = terms.losses(event.value or Const(None), event.spot)[0]
+        return tuple(
+            LossTerm(atom, Scale.UNKNOWN, Items.UNKNOWN, Variation.UNKNOWN, terms.divisions(factors, window), (), number)
+            for atom, factors, number in parts
+        )
+
+    # -- what backward goes through --------------------------------------------------------------------------------
+
+    def _framework_steps(self, backward: Event, window: Window) -> Value | None:
+        """What the framework's backward divides by; None where it doesn't."""
+        match backward.framework:
+            case Framework.ACCELERATE:
+                seen = accelerate_steps(backward.subject, self._around.modules)
+                if seen is None and window.shape is Shape.FRAMEWORK:
+                    return Sym("gradient_accumulation_steps")
+                return None if seen == Const(1) else seen
+            case Framework.DEEPSPEED:
+                return Sym("gradient_accumulation_steps")
+            case _:
+                return None
+
+    def _is_probe(self, backward: Event, window: Window) -> bool:
+        """Whether the gradients are looked at and cleared again, under a condition that the step does not have."""
+        step = window.step
+        if step is None:
+            return False
+        own = _branches(backward) - _branches(step)
+        return bool(own) and any(
+            e.kind is EventKind.CLEAR and backward.order < e.order and own <= _branches(e) and e.loops == backward.loops
+            for e in self._events
+        )
+
+    def _accumulates(self, window: Window, steps: Value | None, framework_steps: Value | None) -> bool:
+        if steps == Const(1):
+            return False
+        match window.shape:
+            case Shape.SINGLE:
+                return False
+            case Shape.NESTED:
+                return window.loop is not None
+            case Shape.FRAMEWORK:
+                return framework_steps is not None or window.guard is not None
+            case _:
+                return True
+
+    # -- terms ---------------------------------------------------------------------------------------------------
+
+    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> tuple[LossTerm, ...]:
+        """The terms of the loss: of the values that it may have, the one best known.
+
+        Where the alternatives disagree about whether counts vary, the least that they agree on holds.
+        """
+        options = terms.losses(backward.value or Const(None), backward.spot)
+        made = [
+            tuple(self._term(part, backward, window, framework_steps) for part in option) for option in options
+        ]
+        best = max(made, key=_known)
+        rivals = [o for o in made if _known(o)[0] == _known(best)[0]]
+        agreed = min((_most(o) for o in rivals), key=_ORDER.index)
+        return tuple(
+            dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best
+        )
+
+    def _term(
+        self,
+        part: tuple[Atom, tuple[Factor, ...], float],
+        backward: Event,
+        window: Window,
+        framework_steps: Value | None,
+    ) -> LossTerm:
+        atom, factors, coefficient = part
+        found = list(terms.divisions(factors, window))
+        if framework_steps is not None:
+            found.append(
+                Division(Divisor.STEPS, framework_steps, -1, backward.spot, Author.FRAMEWORK)
+            )
+        found += self._rescales(backward, window)
+        scale = terms.scale(atom, tuple(found))
+        counts = any(d.divisor is Divisor.LOCAL_ITEMS and d.power < 0 for d in found)
+        items, variation, said = evidence.judge(atom, self._text(atom.spot), self._around, counts and _is_masked(atom, found))
+        if scale is Scale.UNKNOWN and atom.kind is Kind.REDUCED:
+            scale = Scale.SUM
+        return LossTerm(atom, scale, items, variation, tuple(found), said, coefficient)
+
+    def _text(self, spot: Spot) -> str:
+        module = self._modules.get(spot.path)
+        if module is None:
+            return ""
+        return "\n".join(module.line(row) for row in range(spot.row, spot.end_row + 1))
+
+    def _rescales(self, backward: Event, window: Window) -> list[Division]:
+        """Divisions of the gradients between backward and step."""
+        found = []
+        for event in self._events:
+            if event.kind is not EventKind.RESCALE or event.order < backward.order or not windows.trains(event):
+                continue
+            made = terms.divisions(_number_factors(event.value), window)
+            found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
+        return found
+
+
+def _branches(event: Event) -> set[tuple[Spot, bool]]:
+    return {(f.spot, f.holds) for f in event.frames if isinstance(f, Branch)}
+
+
+#: From what says least to what says most.
+_ORDER = (Variation.UNKNOWN, Variation.FIXED, Variation.PROBABLE, Variation.CERTAIN)
+
+
+def _known(option: tuple[LossTerm, ...]) -> tuple[bool, int, bool, int]:
+    """How well an alternative is known: one that is divided first, then by its atoms, then by its factors."""
+    divided = any(t.divided_by(Divisor.STEPS) for t in option)
+    atoms = sum(t.atom.kind is not Kind.UNKNOWN for t in option)
+    ranked = any(t.times(Divisor.RANKS) or any(_summed(d.value) for d in t.divisions) for t in option)
+    return divided, atoms, ranked, sum(len(t.divisions) for t in option)
+
+
+def _summed(value: Value) -> bool:
+    return isinstance(value, Atom) and value.everywhere
+
+
+def _most(option: tuple[LossTerm, ...]) -> Variation:
+    return max((t.variation for t in option), key=_ORDER.index, default=Variation.UNKNOWN)
+
+
+def _number_factors(value: Value | None) -> tuple[Factor, ...]:
+    """The factors of a plain number: none of them is a loss."""
+    match value:
+        case Poly(terms=(term,)):
+            return term.factors if term.atom is None else (*term.factors, Factor(term.atom, 1))
+        case Choice(options=options):
+            return next((found for o in options if (found := _number_factors(o))), ())
+        case Sym() | Attr() | Item() | Called() | Atom():
+            return (Factor(value, 1),)
+        case _:
+            return ()
+
+
+def _is_masked(atom: Atom, found: list[Division]) -> bool:
+    """Whether the microbatch's own count is one of items that vary, and not its size."""
+    counts = [d for d in found if d.divisor is Divisor.LOCAL_ITEMS and d.power < 0]
+    return any(not re.search(r"numel|size\(|shape|len\(", text(d.value)) for d in counts) and atom.kind is not Kind.UNKNOWN
+
+
+def _default(steps: Value | None) -> float | None:
+    match steps:
+        case Const(value=int() | float() as literal):
+            return float(literal)
+        case Sym(default=Const(value=int() | float() as literal)):
+            return float(literal)
+        case _:
+            return None

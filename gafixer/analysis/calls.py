@@ -1,0 +1,338 @@
+"""Calls: into the project, where they are followed, and into libraries, where they are known or not."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from gafixer.analysis import algebra, library, training
+from gafixer.analysis.events import Call
+from gafixer.analysis.values import (
+    OPAQUE,
+    Attr,
+    Bound,
+    Called,
+    Choice,
+    ClassRef,
+    Const,
+    Element,
+    External,
+    Func,
+    Instance,
+    Item,
+    LossModule,
+    Mapping,
+    Sym,
+    Value,
+    depth,
+    text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Many
+
+    from gafixer.analysis.interpreter import Interpreter
+    from gafixer.analysis.names import Assigned
+    from gafixer.analysis.values import Spot
+
+__all__ = [
+    "bind",
+    "bound_method",
+    "enter",
+    "evaluate",
+    "evaluate_elsewhere",
+    "follow",
+    "instance",
+    "note_rescale",
+    "stops_gradient",
+    "without_gradient",
+]
+
+#: A function that mentions none of these neither trains nor makes a loss, a count or an object that does.
+_RELEVANT = re.compile(
+    r"loss|backward|step|grad|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|accum|scaler|reduce|gather|mask"
+    r"|optim|accelerat|[Ff]abric|sched|train|yield|ignore_index|-100",
+)
+#: A function longer than this is followed only if it trains.
+_LONG = 220
+
+
+def evaluate(run: Interpreter, node: ast.Call) -> Value:
+    """The value of a call; what it does to gradients becomes events."""
+    spot = run.spot(node)
+    receiver: Value | None = None
+    if isinstance(node.func, ast.Attribute):
+        if _is_super(node.func.value):
+            return _super(run, node, spot)
+        receiver = run.evaluate(node.func.value)
+        func = run.attribute(receiver, node.func.attr)
+    else:
+        func = run.evaluate(node.func)
+    args = [run.evaluate(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
+    keywords = _keywords(run, node.keywords)
+    if not isinstance(func, Func):
+        for figure in (*args, *keywords.values()):
+            training.report(run, figure, spot)
+    return call(run, func, args, keywords, spot, receiver, getattr(node.func, "attr", ""))
+
+
+def call(
+    run: Interpreter,
+    func: Value,
+    args: list[Value],
+    keywords: dict[str, Value],
+    spot: Spot,
+    receiver: Value | None = None,
+    name: str = "",
+) -> Value:
+    """Call a value."""
+    if isinstance(receiver, Choice):
+        receiver = algebra.choose(option for option in receiver.options if option != Const(None))
+    if isinstance(func, Choice):
+        # What an option does to gradients is done once; the others only give their values.
+        results = []
+        for position, option in enumerate(func.options):
+            kept = len(run.events)
+            results.append(call(run, option, args, keywords, spot, receiver, name))
+            if position and len(run.events) > kept and any(e.order < kept for e in run.events):
+                del run.events[kept:]
+        return algebra.choose(results)
+    followed = isinstance(func, Func)
+    if receiver is not None and not followed:
+        done = training.method(run, receiver, name, args, keywords, spot)
+        if done is not None:
+            return done
+    match func:
+        case Func():
+            return _project_call(run, func, args, keywords, spot, receiver, name)
+        case ClassRef():
+            return instance(run, func, args, keywords, spot)
+        case Instance():
+            return _call_object(run, func, args, keywords, spot)
+        case LossModule():
+            return library.loss(run, func, args, keywords, spot)
+        case External(path=path):
+            return library.function(run, path, args, keywords, spot)
+        case Bound(receiver=of, name=attr):
+            return library.method(run, of, attr, args, keywords, spot)
+        case Attr(base=of, name=attr):
+            return library.method(run, of, attr, args, keywords, spot)
+        case Sym(key=key) if key in library.BUILTINS:
+            return library.builtin(run, key, args, keywords, spot)
+        case _:
+            return training.unknown_call(run, func, args, keywords, spot) or unknown(run, func, args, keywords, spot)
+
+
+def unknown(run: Interpreter, func: Value, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
+    """The result of a call that is not followed."""
+    if depth(func) > 7 or func == OPAQUE:
+        return Called(OPAQUE, (), (), spot, run.loops)
+    return Called(func, tuple(map(_short, args)), tuple((k, _short(v)) for k, v in keywords.items()), spot, run.loops)
+
+
+def _short(value: Value) -> Value:
+    return OPAQUE if depth(value) > 5 or isinstance(value, Func) else value
+
+
+def _keywords(run: Interpreter, nodes: list[ast.keyword]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for node in nodes:
+        value = run.evaluate(node.value)
+        if node.arg is not None:
+            found[node.arg] = value
+        elif isinstance(value, Mapping):
+            found.update({str(k): v for k, v in value.entries})
+        else:
+            found["**"] = value
+    return found
+
+
+# -- functions and classes of the project --------------------------------------------------------------------------
+
+
+def _project_call(
+    run: Interpreter,
+    func: Func,
+    args: list[Value],
+    keywords: dict[str, Value],
+    spot: Spot,
+    receiver: Value | None,
+    name: str,
+) -> Value:
+    kept = len(run.events)
+    result = follow(run, func, args, keywords, spot)
+    if len(run.events) == kept and receiver is not None:
+        done = training.method(run, receiver, name, args, keywords, spot)
+        if done is not None:
+            return done
+    return result
+
+
+def follow(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
+    """Run a function of the project, if it can matter."""
+    if not is_relevant(run, func):
+        return unknown(run, func, args, keywords, spot)
+    run.frames.append(Call(text(func), spot))
+    try:
+        return run.run_function(func, args, keywords)
+    finally:
+        run.frames.pop()
+
+
+def is_relevant(run: Interpreter, func: Func) -> bool:
+    """Whether a function can train, or make a loss, a count or an object that does."""
+    if isinstance(func.node, ast.Lambda):
+        return True
+    module = run.names.modules.get(func.module)
+    if module is None:
+        return False
+    rows = range(func.node.lineno, (func.node.end_lineno or func.node.lineno) + 1)
+    body = "\n".join(module.line(row) for row in rows)
+    if len(rows) > _LONG:
+        return ".backward" in body or "loss" in body
+    return _RELEVANT.search(body) is not None
+
+
+def instance(
+    run: Interpreter, cls: ClassRef, args: Many[Value], keywords: dict[str, Value], spot: Spot | None = None
+) -> Value:
+    """A new object of a project class: its ``__init__`` runs."""
+    made = Instance(cls, run.fresh())
+    init = run.names.method(cls, "__init__")
+    if init is None:
+        for (name, default), value in zip(_fields(cls), [*args], strict=False):
+            del default
+            run.heap[made.id, name] = value
+        for name, value in keywords.items():
+            run.heap[made.id, name] = value
+        return made
+    kept = len(run.events)
+    run.run_function(dataclasses.replace(init, bound=made), args, keywords)
+    del run.events[kept:]
+    return made
+
+
+def _fields(cls: ClassRef) -> list[tuple[str, ast.expr | None]]:
+    """Annotated names of a class body: the fields of a dataclass."""
+    return [
+        (node.target.id, node.value)
+        for node in cls.node.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    ]
+
+
+def _call_object(run: Interpreter, obj: Instance, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value:
+    for name in ("__call__", "forward"):
+        method = run.names.method(obj.cls, name)
+        if method is not None:
+            return follow(run, dataclasses.replace(method, bound=obj), args, keywords, spot)
+    return unknown(run, obj, args, keywords, spot)
+
+
+def bound_method(run: Interpreter, method: Func, obj: Instance) -> Value:
+    """A method of an object; a property is read, a static method stays unbound."""
+    decorators = {ast.unparse(d).rsplit(".", 1)[-1] for d in getattr(method.node, "decorator_list", ())}
+    if "staticmethod" in decorators:
+        return method
+    bound = dataclasses.replace(method, bound=obj)
+    if decorators & {"property", "cached_property"}:
+        return run.run_function(bound, (), {})
+    return bound
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def _super(run: Interpreter, node: ast.Call, spot: Spot) -> Value:
+    assert isinstance(node.func, ast.Attribute)
+    args = [run.evaluate(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
+    keywords = _keywords(run, node.keywords)
+    me = run.scope.env.get("self")
+    if isinstance(me, Instance) and run.scope.owner is not None:
+        method = run.names.method(me.cls, node.func.attr, after=run.scope.owner)
+        if method is not None:
+            return follow(run, dataclasses.replace(method, bound=me), args, keywords, spot)
+    return unknown(run, Attr(Sym("super()"), node.func.attr), args, keywords, spot)
+
+
+def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Value]) -> dict[str, Value]:
+    """Parameter -> value for a call of a function of the project."""
+    spec = func.node.args
+    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    given = ([func.bound] if func.bound is not None else []) + list(args)
+    env: dict[str, Value] = dict(zip(names, given, strict=False))
+    for name, value in (*func.preset, *keywords.items()):
+        if name in names or any(a.arg == name for a in spec.kwonlyargs):
+            env[name] = value
+    defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
+    defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
+    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+        if argument.arg not in env:
+            env[argument.arg] = _default(argument, defaults.get(argument.arg))
+    if spec.vararg is not None:
+        extra = tuple(given[len(names) :])
+        env[spec.vararg.arg] = extra[0] if len(extra) == 1 else Sym(spec.vararg.arg)
+    if spec.kwarg is not None:
+        env[spec.kwarg.arg] = Sym(spec.kwarg.arg)
+    return env
+
+
+def _default(argument: ast.arg, default: ast.expr | None) -> Value:
+    """What a parameter that nobody gave is: its literal default is only a hint, a caller may give another."""
+    known = Const(default.value) if isinstance(default, ast.Constant) else None
+    return Sym(argument.arg, default=known)
+
+
+def evaluate_elsewhere(run: Interpreter, found: Assigned, name: str) -> Value:
+    """A top-level or class-level assignment, evaluated where it stands."""
+    key = id(found.node)
+    if key in run.active or len(run.scopes) > 12:
+        return Sym(name)
+    run.active.append(key)
+    run.scopes.append(run.new_scope(found.module))
+    kept, events = run.frames, len(run.events)
+    run.frames = []
+    try:
+        value = run.evaluate(found.node)
+    finally:
+        run.scopes.pop()
+        run.active.pop()
+        run.frames = kept
+        del run.events[events:]
+    if isinstance(value, Const) and isinstance(value.value, int | float) and not isinstance(value.value, bool):
+        return Sym(name, default=value)  # a module's constant keeps its name: it is what messages should say
+    if isinstance(value, Item | Element | Called):
+        return Sym(name, value)
+    return value
+
+
+# -- contexts and gradients ----------------------------------------------------------------------------------------
+
+_NO_GRAD = re.compile(r"no_grad\b|inference_mode\b|set_grad_enabled")
+
+
+def without_gradient(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    """Whether a function is decorated with ``no_grad`` or its like."""
+    return any(_NO_GRAD.search(ast.unparse(d)) for d in getattr(node, "decorator_list", ()))
+
+
+def stops_gradient(context: Value) -> bool:
+    """Whether a ``with`` block is ``no_grad`` or its like."""
+    return isinstance(context, Called) and _NO_GRAD.search(text(context.func)) is not None
+
+
+def enter(context: Value) -> Value:
+    """What ``with context as name`` binds: for ``amp.scale_loss(loss, optimizer)`` the loss."""
+    if isinstance(context, Called) and text(context.func).endswith("scale_loss") and context.args:
+        return context.args[0]
+    return context
+
+
+def note_rescale(run: Interpreter, target: ast.expr, divisor: Value, spot: Spot) -> None:
+    """``p.grad /= n``: gradients are divided after backward."""
+    if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in ast.unparse(target):
+        training.rescale(run, algebra.divide(Const(1), divisor, spot), spot)
+

@@ -1,0 +1,168 @@
+"""What a name means: in its module, through imports, in a class and its bases."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.values import ClassRef, External, Func, ModuleRef, Value
+
+if TYPE_CHECKING:
+    from gafixer.analysis.project import Project
+    from gafixer.analysis.source import Module
+
+__all__ = ["Assigned", "Names"]
+
+#: Steps of one chain of imports or bases that are followed.
+_LONGEST_CHAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """An expression that a module assigns to a top-level name, to be evaluated there."""
+
+    module: Module
+    node: ast.expr
+
+
+class Names:
+    """Resolves names over the modules that one run has touched. `modules` maps paths to modules."""
+
+    def __init__(self, project: Project, module: Module) -> None:
+        self._project = project
+        self.modules: dict[str, Module] = {module.path: module}
+        self._found: dict[tuple[str, str], Value | Assigned | None] = {}
+
+    def lookup(self, module: Module, name: str, chain: int = 0) -> Value | Assigned | None:
+        """A top-level name of a module: a value, what was assigned to it, or None."""
+        key = (module.path, name)
+        if key not in self._found:
+            self._found[key] = None
+            self._found[key] = self._lookup(module, name, chain)
+        return self._found[key]
+
+    def _lookup(self, module: Module, name: str, chain: int) -> Value | Assigned | None:
+        for node in reversed(module.defined(name)):
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    return Func(module.path, node, id(node))
+                case ast.ClassDef():
+                    return ClassRef(module.path, node.name, node)
+                case ast.Assign(targets=[ast.Name()], value=value):
+                    return Assigned(module, value)
+                case ast.AnnAssign(value=value) if value is not None:
+                    return Assigned(module, value)
+                case _:
+                    continue
+        imports = module.imports()
+        if name in imports:
+            return self._imported(module, *imports[name], chain)
+        for local, (base, _) in imports.items():
+            if local.startswith("*") and chain < _LONGEST_CHAIN and (other := self._open(base, module)) is not None:
+                found = self.lookup(other, name, chain + 1)
+                if found is not None:
+                    return found
+        return None
+
+    def _open(self, name: str, importer: Module) -> Module | None:
+        found = self._project.module(name, importer.path)
+        return None if found is None else self.modules.setdefault(found.path, found)
+
+    def _imported(self, module: Module, base: str, name: str | None, chain: int) -> Value | Assigned | None:
+        target = self._open(base, module)
+        if name is None:
+            return ModuleRef(target.path) if target is not None else External(base)
+        if target is not None and chain < _LONGEST_CHAIN:
+            found = self.lookup(target, name, chain + 1)
+            if found is not None:
+                return found
+        inner = self._open(f"{base}{'' if base.endswith('.') else '.'}{name}", module)
+        if inner is not None:
+            return ModuleRef(inner.path)
+        return External(f"{base}.{name}")
+
+    # -- classes -------------------------------------------------------------------------------------------------
+
+    def bases(self, cls: ClassRef) -> list[Value]:
+        """What a class inherits from directly: project classes and library names."""
+        module = self.modules[cls.module]
+        found = []
+        for base in cls.node.bases:
+            value = self.dotted(module, base)
+            if value is not None:
+                found.append(value)
+        return found
+
+    def dotted(self, module: Module, node: ast.expr) -> Value | None:
+        """A name or a chain of attributes on modules, resolved without running anything."""
+        match node:
+            case ast.Name(id=name):
+                found = self.lookup(module, name)
+                return None if isinstance(found, Assigned) else found
+            case ast.Attribute(value=inner, attr=attr):
+                return self.member(self.dotted(module, inner), attr)
+            case ast.Subscript(value=inner):
+                return self.dotted(module, inner)
+            case _:
+                return None
+
+    def member(self, value: Value | None, attr: str) -> Value | None:
+        """An attribute of a module or of a library."""
+        match value:
+            case External(path=path):
+                return External(f"{path}.{attr}")
+            case ModuleRef(name=path):
+                module = self.modules[path]
+                found = self.lookup(module, attr)
+                if found is None and module.is_package and (inner := self._open(f".{attr}", module)) is not None:
+                    return ModuleRef(inner.path)
+                return None if isinstance(found, Assigned) else found
+            case _:
+                return None
+
+    def lineage(self, cls: ClassRef) -> list[ClassRef | External]:
+        """The class and all that it inherits from, nearest first."""
+        order: list[ClassRef | External] = []
+        queue: list[Value] = [cls]
+        while queue and len(order) < 24:
+            current = queue.pop(0)
+            if current in order:
+                continue
+            match current:
+                case ClassRef():
+                    order.append(current)
+                    queue = self.bases(current) + queue
+                case External():
+                    order.append(current)
+                case _:
+                    pass
+        return order
+
+    def method(self, cls: ClassRef, name: str, after: ClassRef | None = None) -> Func | None:
+        """The method that an object of the class has under this name; `after` a class, as ``super()`` does."""
+        seen = after is None
+        for parent in self.lineage(cls):
+            if not seen:
+                seen = parent == after
+                continue
+            if isinstance(parent, ClassRef):
+                for node in parent.node.body:
+                    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+                        return Func(parent.module, node, id(node), owner=parent)
+        return None
+
+    def field(self, cls: ClassRef, name: str) -> tuple[Module, ast.expr] | None:
+        """The expression that a class assigns to a name in its body, and where it stands."""
+        for parent in self.lineage(cls):
+            if not isinstance(parent, ClassRef):
+                continue
+            for node in parent.node.body:
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
+                        return self.modules[parent.module], value
+                    case ast.AnnAssign(target=ast.Name(id=found), value=value) if found == name and value is not None:
+                        return self.modules[parent.module], value
+                    case _:
+                        continue
+        return None

@@ -1,0 +1,117 @@
+"""The project around a file: which of its modules an import means. Third-party packages are never opened."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Protocol
+
+from gafixer.analysis.source import Module, Unreadable
+
+__all__ = ["FileProject", "MemoryProject", "Project"]
+
+_MARKERS = ("pyproject.toml", "setup.cfg", "setup.py", ".git", "requirements.txt", ".hg")
+#: A module larger than this is data or generated; it is not opened as evidence.
+_MOST_BYTES = 2_000_000
+
+
+class Project(Protocol):
+    """Answers what an import in a file of the project means."""
+
+    def module(self, name: str, importer: str) -> Module | None:
+        """The module `name` (leading dots for a relative import) as imported by the file `importer`, or None."""
+        ...
+
+
+class MemoryProject:
+    """A project held in memory: dotted module name -> source."""
+
+    def __init__(self, sources: dict[str, str]) -> None:
+        self._sources = sources
+        self._modules: dict[str, Module | None] = {}
+
+    def module(self, name: str, importer: str) -> Module | None:
+        """See `Project`."""
+        name = name.lstrip(".")
+        if name not in self._modules:
+            source = self._sources.get(name)
+            self._modules[name] = (
+                None
+                if source is None
+                else Module.read(name, name.replace(".", "/") + ".py", source.encode(), whole=False)
+            )
+        return self._modules[name]
+
+
+class FileProject:
+    """A project on disk, read lazily and remembered."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, Module | None] = {}
+        self._exists = functools.cache(Path.exists)
+
+    def module(self, name: str, importer: str) -> Module | None:
+        """See `Project`. Looks beside the importer, in its package, and in the project's root and `src`."""
+        level = len(name) - len(name.lstrip("."))
+        parts = [part for part in name[level:].split(".") if part]
+        folder = Path(importer).absolute().parent
+        if level:
+            for _ in range(level - 1):
+                folder = folder.parent
+            return self._open(folder, parts)
+        if not parts:
+            return None
+        for root, own in self._roots(folder):
+            if own is not None and parts[0] != own:
+                continue
+            found = self._open(root, parts)
+            if found is not None:
+                return found
+        return None
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _roots(self, folder: Path) -> tuple[tuple[Path, str | None], ...]:
+        """Where to look, and (for a folder that is nobody's project) the one package that may be opened there."""
+        folder = folder.absolute()
+        roots: list[tuple[Path, str | None]] = [] if self._exists(folder / "__init__.py") else [(folder, None)]
+        top = folder
+        while self._exists(top / "__init__.py") and top.parent != top:
+            top = top.parent
+        if top != folder:
+            first = folder.relative_to(top).parts[0]
+            roots.append((top, None if self._is_root(top) or top.name == "src" else first))
+            roots.append((folder, None))
+        for parent in (top, *top.parents):
+            if self._is_root(parent):
+                roots += [(parent, None), (parent / "src", None)]
+                break
+        return tuple(dict.fromkeys(roots))
+
+    def _is_root(self, folder: Path) -> bool:
+        return any(self._exists(folder / marker) for marker in _MARKERS)
+
+    def _open(self, root: Path, parts: list[str]) -> Module | None:
+        base = root.joinpath(*parts)
+        for path, is_package in ((base / "__init__.py", True), (base.parent / f"{base.name}.py", False)):
+            key = str(path)
+            if key not in self._modules:
+                self._modules[key] = self._read(path, ".".join(parts) or base.name, is_package)
+            if self._modules[key] is not None:
+                return self._modules[key]
+        return None
+
+    def _read(self, path: Path, name: str, is_package: bool) -> Module | None:
+        try:
+            if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+                return None
+            return Module.read(name, _shown(path), path.read_bytes(), whole=False, is_package=is_package)
+        except (OSError, Unreadable):
+            return None  # evidence that can't be read is no evidence; the file's own scan reports it
+
+
+def _shown(path: Path) -> str:
+    """The path as findings show it: relative to the working directory where that is inside it."""
+    try:
+        return path.absolute().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.as_posix()

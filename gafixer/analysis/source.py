@@ -1,0 +1,263 @@
+"""Source text and the modules made of it. A module is cut at its top-level blocks; a block is parsed when asked for."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gafixer.findings import Place, Position, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gafixer.analysis.values import Spot
+
+__all__ = ["Block", "Module", "Unreadable", "decode", "syntax_error"]
+
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
+_START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
+
+
+class Unreadable(Exception):
+    """Source that is no Python: `message` says why, `row` and `column` (from 1) where."""
+
+    def __init__(self, message: str, row: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.message, self.row, self.column = message, row, column
+
+
+def decode(source: bytes) -> str:
+    """Bytes to text by the file's BOM or coding comment, UTF-8 otherwise.
+
+    Raises:
+        Unreadable: the bytes are not in that encoding, or hold NUL.
+    """
+    encoding = "utf-8"
+    if source.startswith(b"\xef\xbb\xbf"):
+        source = source[3:]
+    elif b"coding" in (head := source[:400]):
+        for line in head.splitlines()[:2]:
+            if found := _COOKIE.match(line):
+                encoding = found[1].decode("ascii")
+                break
+    try:
+        decoded = source.decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        start = getattr(error, "start", 0)
+        raise Unreadable(f"not {encoding}: {_reason(error)}", source.count(b"\n", 0, start) + 1) from error
+    if "\0" in decoded:
+        raise Unreadable("NUL character in the source", decoded.count("\n", 0, decoded.index("\0")) + 1)
+    return decoded.replace("\r\n", "\n").replace("\r", "\n") if "\r" in decoded else decoded
+
+
+def _reason(error: Exception) -> str:
+    return error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def parse(source: str, first_row: int = 1) -> list[ast.stmt]:
+    """Statements of `source`, whose first line is line `first_row` of its file.
+
+    Raises:
+        Unreadable: a syntax error, or nesting too deep for the parser.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the scanned file, nobody asked for them
+            return ast.parse("\n" * (first_row - 1) + source).body
+    except SyntaxError as error:
+        raise Unreadable(error.msg, error.lineno or 1, max(error.offset or 1, 1)) from error
+    except (RecursionError, MemoryError, ValueError) as error:
+        raise Unreadable(f"too deeply nested for Python's parser ({type(error).__name__})") from error
+
+
+def syntax_error(source: bytes) -> Unreadable | None:
+    """Why the file is no Python, or None."""
+    try:
+        parse(decode(source))
+    except Unreadable as error:
+        return error
+    return None
+
+
+@dataclass(slots=True)
+class Block:
+    """A top-level statement, or a few: its text, the name that it defines, and its nodes once parsed."""
+
+    text: str
+    row: int
+    name: str | None
+    nodes: list[ast.stmt] | None = None
+
+    def parsed(self) -> list[ast.stmt]:
+        """The statements; none where the block by itself is not valid."""
+        if self.nodes is None:
+            try:
+                self.nodes = parse(self.text, self.row)
+            except Unreadable:
+                self.nodes = []
+        return self.nodes
+
+
+def _cut(source: str) -> Iterator[Block]:
+    """Top-level blocks; one that leaves a triple-quoted string open is joined with the next."""
+    starts = [m.start() for m in _START.finditer(source)] or [0]
+    starts[0] = 0
+    row, begin = 1, 0
+    for end in [*starts[1:], len(source)]:
+        piece = source[begin:end]
+        if end < len(source) and (
+            piece.count('"""') % 2 or piece.count("'''") % 2 or piece.startswith("@") or piece.rstrip().endswith(("\\", "("))
+        ):
+            continue
+        head = _HEAD.search(piece) if piece.startswith("@") else _HEAD.match(piece)
+        yield Block(piece, row, (head[1] or head[2]) if head else None)
+        row += piece.count("\n")
+        begin = end
+
+
+@dataclass(slots=True)
+class Module:
+    """A file of the project: what its top level defines, and its lines for messages.
+
+    `name` is dotted; `path` is what findings and spots carry.
+    """
+
+    name: str
+    path: str
+    source: str
+    is_package: bool = False
+    blocks: list[Block] = field(default_factory=list)
+    _defined: dict[str, list[ast.stmt]] | None = None
+    _imports: dict[str, tuple[str, str | None]] | None = None
+    _lines: list[str] | None = None
+
+    @classmethod
+    def read(cls, name: str, path: str, source: bytes, *, whole: bool, is_package: bool = False) -> Module:
+        """Make a module of a file's bytes; `whole` parses all of it at once and so finds every syntax error.
+
+        Raises:
+            Unreadable: the file does not decode or (where `whole`) does not parse.
+        """
+        decoded = decode(source)
+        if not whole:
+            return cls(name, path, decoded, is_package, list(_cut(decoded)))
+        nodes = parse(decoded)
+        return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
+
+    def defined(self, name: str) -> list[ast.stmt]:
+        """The top-level statements that define a name, in order."""
+        if self._defined is None:
+            self._defined = {}
+            for block in self.blocks:
+                if block.name is None and ("=" in block.text or "def" in block.text or "class" in block.text or block.nodes):
+                    for node in _flat(block.parsed()):
+                        for bound in _binds(node):
+                            self._defined.setdefault(bound, []).append(node)
+        found = list(self._defined.get(name, ()))
+        for block in self.blocks:
+            if block.name == name:
+                found += [node for node in block.parsed() if name in _binds(node)]
+        return found
+
+    def imports(self) -> dict[str, tuple[str, str | None]]:
+        """Local name -> (module as written, name in it or None). ``*`` maps each starred module to itself."""
+        if self._imports is None:
+            self._imports = {}
+            for block in self.blocks:
+                if block.nodes is not None or "import" in block.text:
+                    for node in _walk_imports(block.parsed()):
+                        self._imports.update(_import_names(node))
+        return self._imports
+
+    def statements(self) -> list[ast.stmt]:
+        """All top-level statements."""
+        return [node for block in self.blocks for node in block.parsed()]
+
+    def line(self, row: int) -> str:
+        """The text of a line, without its end. Rows split at newlines only: a form feed is no line end."""
+        if self._lines is None:
+            self._lines = self.source.split("\n")
+        return self._lines[row - 1] if 0 < row <= len(self._lines) else ""
+
+    def place(self, spot: Spot) -> Place:
+        """A spot of this module in characters instead of bytes."""
+        return Place(
+            self.path,
+            Span(self._position(spot.row, spot.column), self._position(spot.end_row, spot.end_column)),
+        )
+
+    def _position(self, row: int, column: int) -> Position:
+        line = self.line(row)
+        if not line.isascii():
+            column = len(line.encode()[:column].decode(errors="replace"))
+        return Position(row, column + 1)
+
+
+def _flat(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Top-level statements, those under ``if``, ``try`` and ``with`` included."""
+    for node in nodes:
+        match node:
+            case ast.If(body=body, orelse=orelse):
+                yield from _flat(body)
+                yield from _flat(orelse)
+            case ast.Try(body=body, handlers=handlers, orelse=orelse):
+                yield from _flat(body)
+                yield from _flat(orelse)
+                for handler in handlers:
+                    yield from _flat(handler.body)
+            case ast.With(body=body):
+                yield from _flat(body)
+            case _:
+                yield node
+
+
+def _binds(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return []
+
+
+def _walk_imports(nodes: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports anywhere at the top level or inside functions; the latter are as good for naming things."""
+    stack: list[ast.AST] = list(reversed(nodes))
+    while stack:
+        node = stack.pop()
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield node
+            case ast.Expr() | ast.Assign() | ast.Return() | ast.AugAssign() | ast.AnnAssign():
+                pass
+            case _ if hasattr(node, "body"):
+                for part in ("body", "orelse", "finalbody", "handlers"):
+                    block = getattr(node, part, None)
+                    if isinstance(block, list):
+                        stack += reversed(block)
+            case _:
+                pass
+
+
+def _import_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, tuple[str, str | None]]]:
+    match node:
+        case ast.Import(names=names):
+            for alias in names:
+                yield (alias.asname, (alias.name, None)) if alias.asname else (
+                    alias.name.partition(".")[0],
+                    (alias.name.partition(".")[0], None),
+                )
+        case ast.ImportFrom(module=module, names=names, level=level):
+            base = "." * level + (module or "")
+            for alias in names:
+                if alias.name == "*":
+                    yield f"*{base}", (base, None)
+                else:
+                    yield alias.asname or alias.name, (base, alias.name)

@@ -1,0 +1,232 @@
+"""Calls that train: backward, step, clearing, clipping, schedules. Known by what they are called on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gafixer.analysis import algebra
+from gafixer.analysis.events import Branch, EventKind, Framework
+from gafixer.analysis.values import (
+    OPAQUE,
+    Atom,
+    Attr,
+    Called,
+    Choice,
+    ClassRef,
+    Const,
+    Detached,
+    Element,
+    External,
+    Instance,
+    Item,
+    Mapping,
+    Opaque,
+    Poly,
+    Sequence,
+    Spot,
+    Sym,
+    Value,
+    text,
+)
+from gafixer.data import frameworks as known
+
+if TYPE_CHECKING:
+    from gafixer.analysis.interpreter import Interpreter
+
+__all__ = ["NOWHERE", "function", "is_optimizer", "method", "report", "rescale", "rescaled", "unknown_call"]
+
+NOWHERE = Spot("", 0, 0, 0, 0)
+
+
+def described(value: Value | None) -> str:
+    """What a value is called, and what made it: both say what it is."""
+    match value:
+        case Sym(key=key, origin=origin) if origin is not None:
+            return f"{key} {text(origin)}"
+        case Instance(cls=ClassRef(name=name)):
+            return name
+        case None:
+            return ""
+        case _:
+            return text(value)
+
+
+def _last(value: Value | None) -> str:
+    """The last word of a dotted name and what made it: ``self.trainer.optimizer`` is an optimizer, no trainer."""
+    name = described(value)
+    return " ".join(part.rsplit(".", 1)[-1] for part in name.replace("()", "").split())
+
+
+def is_optimizer(value: Value | None) -> bool:
+    """Whether a value is an optimizer, by its name or by what made it."""
+    name = _last(value)
+    return bool(known.OPTIMIZER.search(name) or "torch.optim." in described(value)) and not _is_scheduler(value)
+
+
+def _is_scheduler(value: Value | None) -> bool:
+    return bool(known.SCHEDULER.search(_last(value)) or "lr_scheduler" in described(value))
+
+
+def framework(value: Value | None) -> Framework:
+    """Through what ``value.backward(loss)`` goes."""
+    name = described(value)
+    if known.ACCELERATOR.search(name):
+        return Framework.ACCELERATE
+    if known.FABRIC.search(name):
+        return Framework.FABRIC
+    if is_optimizer(value) or known.SCALER.search(_last(value)):
+        return Framework.TORCH
+    return Framework.DEEPSPEED if known.ENGINE.search(_last(value)) else Framework.TORCH
+
+
+def _is_tensor_like(value: Value) -> bool:
+    return isinstance(value, Choice | Poly | Atom | Called | Item | Sym | Attr | Element | Opaque | Sequence)
+
+
+def method(
+    run: Interpreter, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value], spot: Spot
+) -> Value | None:
+    """``receiver.name(...)`` where that trains; None where it doesn't."""
+    match name:
+        case "backward":
+            return _backward(run, receiver, args, keywords, spot)
+        case "manual_backward" if args:
+            run.emit(EventKind.BACKWARD, spot, args[0], receiver, Framework.LIGHTNING)
+            return Const(None)
+        case "step":
+            return _step(run, receiver, args, keywords, spot)
+        case "optimizer_step" if args:
+            run.emit(EventKind.STEP, spot, None, args[0])
+            return Const(None)
+        case "zero_grad" | "zero_grad_" | "zero_grad_buffer":
+            run.emit(EventKind.CLEAR, spot, None, receiver)
+            return Const(None)
+        case "unscale_":
+            run.emit(EventKind.UNSCALE, spot, None, receiver)
+            return Const(None)
+        case "scale" if args and known.SCALER.search(_last(receiver)):
+            return args[0]
+        case "scale_loss" if args:
+            return args[0]
+        case "prepare" if known.ACCELERATOR.search(described(receiver)):
+            return args[0] if len(args) == 1 else Sequence(tuple(args))
+        case "setup" | "setup_module" | "setup_dataloaders" | "setup_optimizers" if known.FABRIC.search(described(receiver)):
+            return args[0] if len(args) == 1 else Sequence(tuple(args))
+        case _ if name in known.CLIPS:
+            run.emit(EventKind.CLIP, spot, None, receiver)
+            return OPAQUE
+        case _ if known.SUMS_OVER_RANKS.search(name) and args and not isinstance(receiver, Instance):
+            return algebra.everywhere(args[0])
+        case _:
+            return None
+
+
+def _backward(
+    run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot
+) -> Value | None:
+    given = args[0] if args else keywords.get("loss")
+    named_loss = re.search(r"loss|err\b|objective", text(receiver), re.IGNORECASE) is not None
+    if given is None or isinstance(receiver, Poly | Atom) or (named_loss and not known.SCALER.search(_last(receiver))):
+        if not _is_tensor_like(receiver):
+            return None
+        run.emit(EventKind.BACKWARD, spot, receiver, None, Framework.TORCH)
+        return Const(None)
+    if isinstance(receiver, External) and receiver.path.endswith("autograd"):
+        run.emit(EventKind.BACKWARD, spot, given, None, Framework.TORCH)
+        return Const(None)
+    run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver))
+    return Const(None)
+
+
+def _step(
+    run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot
+) -> Value | None:
+    last = _last(receiver)
+    if _is_scheduler(receiver):
+        run.emit(EventKind.SCHEDULE, spot, args[0] if args else None, receiver)
+    elif known.SCALER.search(last) and args:
+        run.emit(EventKind.STEP, spot, receiver, args[0])
+    elif is_optimizer(receiver):
+        run.emit(EventKind.STEP, spot, None, receiver)
+    elif framework(receiver) is Framework.DEEPSPEED and not args:
+        run.emit(EventKind.STEP, spot, None, receiver, Framework.DEEPSPEED)
+    else:
+        return None
+    return Const(None)
+
+
+def function(
+    run: Interpreter, path: str, args: list[Value], keywords: dict[str, Value], spot: Spot
+) -> Value | None:
+    """A library function that trains; None for any other."""
+    name = path.rpartition(".")[2]
+    if name in known.CLIPS:
+        run.emit(EventKind.CLIP, spot, None, args[0] if args else None)
+        return OPAQUE
+    if name == "optimizer_step" and args:  # torch_xla
+        run.emit(EventKind.STEP, spot, None, args[0])
+        return Const(None)
+    if name == "backward" and path.startswith("torch.autograd") and args:
+        run.emit(EventKind.BACKWARD, spot, args[0])
+        return Const(None)
+    if name == "initialize" and "deepspeed" in path:
+        return Sequence((Sym("model_engine"), Sym("optimizer"), Sym("dataloader"), Sym("lr_scheduler")))
+    if name in {"all_reduce", "reduce"} and path.startswith("torch.distributed"):
+        _sum_in_place(run, args)
+        return Const(None)
+    return None
+
+
+def _sum_in_place(run: Interpreter, args: list[Value]) -> None:
+    """``dist.all_reduce(count)``: whatever holds this value now holds the sum over ranks."""
+    if not args or isinstance(args[0], Opaque | Const):
+        return
+    env = run.scope.env
+    for name, value in list(env.items()):
+        if value == args[0]:
+            env[name] = algebra.everywhere(value)
+
+
+def unknown_call(
+    run: Interpreter, func: Value, args: list[Value], keywords: dict[str, Value], spot: Spot
+) -> Value | None:
+    """A call of something unknown: a scaler object that goes backward and steps for its caller, a clip function."""
+    name = _last(func)
+    if name in known.CLIPS:
+        run.emit(EventKind.CLIP, spot, None, args[0] if args else None)
+        return OPAQUE
+    steps_for = keywords.get("optimizer", args[1] if len(args) > 1 else None)
+    if args and known.SCALER.search(name) and is_optimizer(steps_for):
+        run.emit(EventKind.BACKWARD, spot, args[0])
+        guard = keywords.get("update_grad", keywords.get("need_update"))
+        frames = run.frames
+        if guard is not None:
+            run.frames = [*frames, Branch(guard, True, spot)]
+        run.emit(EventKind.STEP, spot, None, steps_for)
+        run.frames = frames
+        return OPAQUE
+    return None
+
+
+def rescaled(run: Interpreter, base: Value, name: str, factor: Value, spot: Spot) -> None:
+    """``p.grad.div_(n)``, ``p.grad.data.mul_(x)``."""
+    if name.endswith("_") and isinstance(base, Attr) and base.name == "grad":
+        rescale(run, factor, spot)
+
+
+def rescale(run: Interpreter, factor: Value, spot: Spot) -> None:
+    """Gradients were multiplied by `factor`."""
+    run.emit(EventKind.RESCALE, spot, factor)
+
+
+def report(run: Interpreter, value: Value, spot: Spot) -> None:
+    """A figure cut from the graph was handed to somebody: printed, logged, kept."""
+    match value:
+        case Detached(of=Poly() | Atom() as of):
+            run.emit(EventKind.LOG, spot, of)
+        case Mapping(entries=entries):
+            for _, entry in entries[:8]:
+                report(run, entry, spot)
+        case _:
+            pass

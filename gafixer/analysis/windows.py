@@ -1,0 +1,159 @@
+"""Which microbatches one optimizer step takes: the window of a backward call, from the events of its run."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gafixer.analysis import guards
+from gafixer.analysis.events import Branch, Event, EventKind, Framework, Loop, Suspended, Within
+from gafixer.analysis.values import text
+
+if TYPE_CHECKING:
+    from gafixer.analysis.guards import Guard
+    from gafixer.analysis.values import Value
+
+__all__ = ["Shape", "Window", "find"]
+
+
+class Shape(enum.Enum):
+    """How the code groups microbatches into windows."""
+
+    GUARDED = "the step is guarded by a count of microbatches"
+    NESTED = "the step comes after a loop over the window's microbatches"
+    FRAMEWORK = "the framework decides when to step"
+    SINGLE = "every microbatch steps"
+    UNSEEN = "no step is in sight"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window of one backward call.
+
+    `loop` is the loop over its microbatches, `outer` the loops around that. `steps` is G as the code spells it.
+    `step` is the step that ends it, `flush` the step for what the loop leaves over.
+    """
+
+    shape: Shape
+    backward: Event
+    loop: Loop | None = None
+    outer: tuple[Loop, ...] = ()
+    steps: Value | None = None
+    guard: Guard | None = None
+    step: Event | None = None
+    flush: Event | None = None
+
+    @property
+    def flushes(self) -> bool:
+        """Whether the microbatches that the loop leaves over are stepped."""
+        return self.flush is not None or (self.guard is not None and self.guard.flush)
+
+
+def find(backward: Event, events: list[Event]) -> Window:
+    """The window that a backward call belongs to."""
+    steps = [e for e in events if e.kind is EventKind.STEP and trains(e) and not _excluded(e, backward)]
+    if _accumulates(backward) or any(_accumulates(e) and _shares(e, backward) for e in steps):
+        step = next((e for e in steps if _depth(e, backward) >= len(backward.loops)), steps[0] if steps else None)
+        loop, outer = _split(backward, len(backward.loops) - 1)
+        return Window(Shape.FRAMEWORK, backward, loop, outer, step=step)
+    guarded = [(e, g) for e in steps if (g := guards.read(_own_branches(e, backward))) is not None]
+    for event, guard in sorted(guarded, key=lambda pair: pair[1].named or pair[1].only_last):
+        if not guard.only_last:
+            return _guarded(backward, event, guard, steps)
+    return _unguarded(backward, steps, [e for e, _ in guarded])
+
+
+def _guarded(backward: Event, step: Event, guard: Guard, steps: list[Event]) -> Window:
+    index = guard.index
+    level = next((i for i, loop in enumerate(backward.loops) if index is not None and loop.id == index.loop), None)
+    if level is None:
+        level = min(_depth(step, backward), len(backward.loops)) - 1
+    loop, outer = _split(backward, level)
+    if guard.framework:
+        return Window(Shape.FRAMEWORK, backward, loop, outer, guard=guard, step=step)
+    flush = next(
+        (
+            e
+            for e in steps
+            if e is not step
+            and e.order > backward.order
+            and (_depth(e, backward) <= level or _only_last(e, backward))
+            and e.spot != step.spot
+        ),
+        None,
+    )
+    return Window(Shape.GUARDED, backward, loop, outer, guard.steps, guard, step, flush)
+
+
+def _only_last(event: Event, backward: Event) -> bool:
+    guard = guards.read(_own_branches(event, backward))
+    return guard is not None and guard.only_last
+
+
+def _unguarded(backward: Event, steps: list[Event], last_only: list[Event]) -> Window:
+    loops = backward.loops
+    after = [e for e in steps if e.order > backward.order]
+    here = [e for e in after if _depth(e, backward) == len(loops) and e not in last_only]
+    if here:
+        loop, outer = _split(backward, len(loops) - 1)
+        return Window(Shape.SINGLE, backward, loop, outer, step=here[0])
+    outside = [e for e in (*after, *last_only) if _depth(e, backward) < len(loops) or e in last_only]
+    if outside:
+        step = outside[0]
+        level = min(_depth(step, backward), len(loops) - 1)
+        loop, outer = _split(backward, level)
+        # Loops inside the window's loop over parts of one microbatch do not count it.
+        return Window(Shape.NESTED, backward, loop, outer, loop.trips if loop is not None else None, step=step)
+    if steps and _depth(steps[0], backward) == len(loops):
+        loop, outer = _split(backward, len(loops) - 1)
+        return Window(Shape.SINGLE, backward, loop, outer, step=steps[0])
+    loop, outer = _split(backward, len(loops) - 1)
+    return Window(Shape.UNSEEN, backward, loop, outer)
+
+
+def _split(backward: Event, level: int) -> tuple[Loop | None, tuple[Loop, ...]]:
+    loops = backward.loops
+    if 0 <= level < len(loops):
+        return loops[level], loops[:level]
+    return None, loops
+
+
+def _depth(event: Event, backward: Event) -> int:
+    """How many of the backward call's loops are around an event too."""
+    shared = 0
+    for mine, theirs in zip(event.loops, backward.loops, strict=False):
+        if mine.id != theirs.id:
+            break
+        shared += 1
+    return shared
+
+
+def _own_branches(event: Event, backward: Event) -> list[Branch]:
+    """Branches around an event that are not around the backward call."""
+    around = {(f.spot, f.holds) for f in backward.frames if isinstance(f, Branch)}
+    return [f for f in event.frames if isinstance(f, Branch) and (f.spot, f.holds) not in around]
+
+
+def _excluded(event: Event, backward: Event) -> bool:
+    """Whether an event is in the other arm of a branch that the backward call is in, in the same iteration."""
+    arms = {f.spot: f.holds for f in backward.frames if isinstance(f, Branch)}
+    return any(isinstance(f, Branch) and arms.get(f.spot, f.holds) != f.holds for f in event.frames)
+
+
+def trains(event: Event) -> bool:
+    """Whether an event happens in the ordinary course of training."""
+    return not any(isinstance(f, Suspended) for f in event.frames)
+
+
+def _accumulates(event: Event) -> bool:
+    """Whether an event is inside ``accelerator.accumulate(...)``."""
+    return any(isinstance(f, Within) and ".accumulate(" in text(f.context) for f in event.frames) or (
+        event.kind is EventKind.BACKWARD and event.framework is Framework.DEEPSPEED
+    )
+
+
+def _shares(event: Event, backward: Event) -> bool:
+    return _depth(event, backward) == len(backward.loops)
+
+

@@ -1,0 +1,146 @@
+"""The command line. Thin: options in, exit code out; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from gafixer import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["cli", "main"]
+
+# command -> the module that has it, the name there, what it does: listed without importing anything
+_ELSEWHERE = {
+    "verify": (
+        "gafixer.parity.command",
+        "verify",
+        "Test whether the installed heads meet parity, before and after the patch.",
+    ),
+    "run": ("gafixer.run", "main", "Run a script or a module with the patched Transformers."),
+}
+
+
+class _Group(click.Group):
+    """Commands that need torch live in modules of their own, imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *(name for name in _ELSEWHERE if _exists(_ELSEWHERE[name][0]))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _ELSEWHERE and _exists(_ELSEWHERE[cmd_name][0]):
+            return _forward(cmd_name, *_ELSEWHERE[cmd_name])
+        return super().get_command(ctx, cmd_name)
+
+
+def _exists(module: str) -> bool:
+    """Whether the package has this module; asked of the file system, since asking the importer imports its parents."""
+    return Path(__file__).parent.joinpath(*module.split(".")[1:]).with_suffix(".py").is_file()
+
+
+def _forward(name: str, module: str, attribute: str, summary: str) -> click.Command:
+    """A command that hands all its arguments, --help too, to the module that knows them."""
+
+    def call(arguments: tuple[str, ...]) -> None:
+        target = getattr(importlib.import_module(module), attribute)
+        if isinstance(target, click.Command):
+            sys.exit(target.main(list(arguments), prog_name=f"gafixer {name}", standalone_mode=False))
+        sys.exit(target(list(arguments)))
+
+    return click.Command(
+        name,
+        callback=call,
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+        add_help_option=False,
+        short_help=summary,
+    )
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gafixer", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Find gradient accumulation that does not equal one big batch."""
+
+
+def _words(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[str, ...] | None:
+    """Options that may be repeated, and hold several words with commas between; None when not given."""
+    if not value:
+        return None
+    return tuple(word.strip() for part in value for word in part.split(",") if word.strip())
+
+
+_SEVERITIES = click.Choice(["error", "warning", "info"])
+
+
+@cli.command()
+@click.argument("paths", nargs=-1)
+@click.option(
+    "--select", multiple=True, callback=_words, metavar="RULES", help="Only these: codes, names, prefixes, ALL."
+)
+@click.option("--ignore", multiple=True, callback=_words, metavar="RULES", help="Not these.")
+@click.option("--extend-select", multiple=True, callback=_words, metavar="RULES", help="These too.")
+@click.option("--min-severity", type=_SEVERITIES, help="Show nothing below.  [default: warning]")
+@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@click.option("-o", "--output-file", metavar="FILE", help="Write the findings there, not to standard output.")
+@click.option("--statistics", is_flag=True, help="Count findings by rule and show only that.")
+@click.option("-e", "--exit-zero", is_flag=True, help="Exit 0 even with findings.")
+@click.option(
+    "--exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these, not over the default ones."
+)
+@click.option("--extend-exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these too.")
+@click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from standard input.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: as many as pay]")
+@click.option("--isolated", is_flag=True, help="Read no configuration file.")
+@click.option("--trace", metavar="FILE:LINE", help="Tell how the loss there was evaluated, and where it became opaque.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")
+def scan(**options: object) -> None:
+    """Scan files and folders, the working directory by default; `-` is standard input.
+
+    Exit code: 0 nothing found, 1 findings, 2 a wrong option, an unreadable file or setting, an internal error.
+    """
+    from gafixer import command
+
+    sys.exit(command.scan(command.Options(**options)))  # type: ignore[arg-type]  # click checked them
+
+
+@cli.command()
+@click.argument("code", required=False)
+@click.option("--all", "every", is_flag=True, help="All rules.")
+def rule(code: str | None, every: bool) -> None:
+    """Explain a rule, by code or name."""
+    from gafixer import command
+
+    if every == (code is not None):
+        raise click.UsageError("name one rule, or use --all")
+    sys.exit(command.explain(code))
+
+
+def _internal(error: Exception) -> int:
+    import traceback
+
+    click.echo(f"gafixer: internal error: {' '.join(repr(error).split())} (GAFIXER_DEBUG=1 shows more)", err=True)
+    if os.environ.get("GAFIXER_DEBUG"):
+        traceback.print_exception(error)
+    return 2
+
+
+def main() -> NoReturn:
+    """The `gafixer` command: no traceback for anything a user can do."""
+    try:
+        code = cli.main(prog_name="gafixer", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except Exception as error:  # the last resort: a fault of our own is one line, too
+        code = _internal(error)
+    sys.exit(code)

@@ -1,0 +1,219 @@
+"""What the commands do: options in, output and exit code out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gafixer import files, jobs, rulebook, settings, terminal
+from gafixer.files import Glob
+from gafixer.findings import Severity
+from gafixer.report import Format, render, render_statistics
+from gafixer.report.names import Names
+from gafixer.report.text import printable
+from gafixer.scan import Failure, Outcome, Scanner
+from gafixer.selection import nearest
+from gafixer.settings import Layer, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gafixer.findings import Finding
+    from gafixer.settings import Settings
+
+__all__ = ["Options", "explain", "scan"]
+
+_CLEAN, _FOUND, _WRONG = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `gafixer scan`, as they were typed; None: not given."""
+
+    paths: tuple[str, ...]
+    select: tuple[str, ...] | None
+    ignore: tuple[str, ...] | None
+    extend_select: tuple[str, ...] | None
+    min_severity: str | None
+    output_format: str
+    output_file: str | None
+    statistics: bool
+    exit_zero: bool
+    exclude: tuple[str, ...] | None
+    extend_exclude: tuple[str, ...] | None
+    stdin_filename: str | None
+    jobs: int | None
+    isolated: bool
+    trace: str | None
+    verbose: bool
+
+
+@dataclass(slots=True)
+class _Result:
+    """What a scan came to, filled while it runs."""
+
+    findings: list[Finding]
+    failures: list[Failure]
+    texts: dict[str, str]
+    files: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in what one file came to."""
+        self.findings.extend(outcome.findings)
+        if outcome.failure is not None:
+            self.failures.append(outcome.failure)
+
+
+def scan(options: Options) -> int:
+    """Scan, print, and say how it went: 0 nothing found, 1 findings, 2 something could not be done."""
+    started = time.perf_counter()
+    try:
+        chosen = _settings(options)
+        _reject(options)
+    except SettingsError as error:
+        terminal.say(str(error))
+        return _WRONG
+    if options.trace is not None:
+        return _trace(options.trace, chosen)
+    result = _run(options, chosen)
+    for failure in result.failures:
+        terminal.say(failure.line)
+        if failure.trace and (options.verbose or os.environ.get("GAFIXER_DEBUG")):
+            sys.stderr.write(failure.trace)
+    shown = [finding for finding in result.findings if finding.severity.rank >= chosen.min_severity.rank]
+    shown.sort(key=lambda finding: finding.order)
+    if not _print(options, shown, result):
+        return _WRONG
+    terminal.summary(shown, len(result.findings) - len(shown), result.files, time.perf_counter() - started)
+    if result.failures:
+        return _WRONG
+    return _FOUND if shown and not options.exit_zero else _CLEAN
+
+
+def _settings(options: Options) -> Settings:
+    here = Path.cwd()
+    config = None if options.isolated else settings.find_config(here)
+    typed = Layer(
+        select=options.select,
+        ignore=options.ignore or (),
+        extend_select=options.extend_select or (),
+        min_severity=Severity(options.min_severity) if options.min_severity else None,
+        exclude=None if options.exclude is None else tuple(Glob(word, str(here)) for word in options.exclude),
+        extend_exclude=tuple(Glob(word, str(here)) for word in options.extend_exclude or ()),
+    )
+    return settings.resolve(*([settings.load(config)] if config else []), typed)
+
+
+def _reject(options: Options) -> None:
+    """What can't be meant is refused before anything is read.
+
+    Raises:
+        SettingsError: standard input is mixed with files, or a path does not exist.
+    """
+    if "-" in options.paths and len(options.paths) > 1:
+        raise SettingsError("standard input (-) can't be scanned together with files")
+    if options.stdin_filename is not None and options.paths != ("-",):
+        raise SettingsError("--stdin-filename needs - as the path")
+    for path in options.paths:
+        if path != "-" and not (path and Path(path).exists()):
+            raise SettingsError(f"{path}: no such file or folder{_neighbour(path)}")
+
+
+def _neighbour(path: str) -> str:
+    """The nearest name beside a path that does not exist."""
+    wanted = Path(path)
+    try:
+        return nearest(str(wanted), [str(wanted.parent / entry.name) for entry in wanted.parent.iterdir()])
+    except OSError:
+        return ""
+
+
+def _run(options: Options, chosen: Settings) -> _Result:
+    result = _Result([], [], {})
+    if options.paths == ("-",):
+        name = options.stdin_filename or "-"
+        source = sys.stdin.buffer.read()
+        outcome = Scanner(chosen).source(source, name)
+        result.files = 1
+        result.texts[name] = files.text(source)
+        result.add(outcome)
+        return result
+
+    def unlisted(folder: str, error: OSError) -> None:
+        result.failures.append(Failure(folder, files.reason(error)))
+
+    found = list(files.find(options.paths or ["."], chosen.exclude, unlisted))
+    result.files = len(found)
+    if not found:
+        terminal.say("no Python files under the given paths")
+    with terminal.Progress(len(found)) as progress:
+        for outcome in jobs.scan(found, chosen, options.jobs, progress.tick):
+            result.add(outcome)
+    return result
+
+
+def _print(options: Options, shown: list[Finding], result: _Result) -> bool:
+    """Whether the findings could be written."""
+
+    def text_of(path: str) -> str | None:
+        if path not in result.texts:
+            try:
+                result.texts[path] = files.text(files.read(path))
+            except OSError:  # it vanished since it was scanned: the places are shown without their code
+                return None
+        return result.texts[path]
+
+    output = Format(options.output_format)
+    colour = options.output_file is None and terminal.has_colour(sys.stdout)
+    if options.statistics:
+        text = render_statistics(output, shown, colour=colour)
+    else:
+        text = render(output, shown, Names(str(Path.cwd())), source=text_of, colour=colour)
+    if options.output_file is None:
+        terminal.write(text)
+        return True
+    try:
+        Path(options.output_file).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        terminal.say(f"{options.output_file}: {files.reason(error)}")
+        return False
+    return True
+
+
+def _trace(where: str, chosen: Settings) -> int:
+    path, _, row = where.rpartition(":")
+    if not path or not row.isdecimal() or int(row) < 1:
+        terminal.say(f"--trace takes FILE:LINE, not '{where}'")
+        return _WRONG
+    try:
+        source = files.read(path)
+    except OSError as error:
+        terminal.say(f"{path}: {files.reason(error)}{_neighbour(path) if isinstance(error, FileNotFoundError) else ''}")
+        return _WRONG
+    from gafixer import engine
+    from gafixer.analysis.source import Unreadable
+
+    try:
+        told = engine.trace(source, path, Scanner(chosen).project, int(row))
+    except Unreadable as error:
+        terminal.say(f"{path}:{error.row}:{error.column}: {error.message}")
+        return _WRONG
+    terminal.write("".join(f"{printable(line)}\n" for line in told.splitlines()))
+    return _CLEAN
+
+
+def explain(rule: str | None) -> int:
+    """Print the page of a rule, given by code or name, or all pages."""
+    catalogue = rulebook.catalogue()
+    codes: Iterable[str] = catalogue
+    if rule is not None:
+        codes = [code for code, name in catalogue.items() if rule in (code, name)]
+        if not codes:
+            terminal.say(f"unknown rule '{rule}'{nearest(rule, [*catalogue, *catalogue.values()])}")
+            return _WRONG
+    terminal.markdown("\n".join(rulebook.page(code) for code in codes))
+    return _CLEAN

@@ -1,0 +1,61 @@
+"""The names by which training code is known: frameworks, optimizers, schedulers, scalers."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "ACCELERATOR",
+    "CLIPS",
+    "ENGINE",
+    "FABRIC",
+    "OPTIMIZER",
+    "RANKS",
+    "SAME_ITEMS",
+    "SCALER",
+    "SCHEDULER",
+    "STEPS_NAME",
+    "SUMS_OVER_RANKS",
+    "WRAPPERS",
+]
+
+ACCELERATOR = re.compile(r"accelerator\b|accelerate\.", re.IGNORECASE)
+FABRIC = re.compile(r"\bfabric\b|fabric\.Fabric", re.IGNORECASE)
+ENGINE = re.compile(r"engine|deepspeed|(^|[._])model|strategy|critic|actor|\bnet\b", re.IGNORECASE)
+OPTIMIZER = re.compile(r"optim|(^|[._\[])opts?(_\w+|\d)?\b|_opt\b|\bopt_|torch\.optim\.|adam|\bsgd\b|muon", re.IGNORECASE)
+SCHEDULER = re.compile(r"sched|(^|[._])lrs?\b|lr_sch|warmup|lr_decay|lr_adjust", re.IGNORECASE)
+SCALER = re.compile(r"scaler|\bamp\b|GradScaler", re.IGNORECASE)
+
+CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_gradients", "clip_grads_with_norm_"})
+
+#: What people call the number of microbatches of a window.
+STEPS_NAME = re.compile(
+    r"accum|grad_?acc|\bgas\b|acc_steps|accu_steps|acc_iter|n_acc\b|\bacc_|micro_?steps|update_freq|iter_size"
+    r"|num_micro|n_micro|micro_?batches|virtual_batch|backward_passes_per_step|steps_per_update|grad_steps",
+    re.IGNORECASE,
+)
+
+#: The number of ranks, as a value or as a call.
+RANKS = re.compile(r"world_?size|num_processes|dp_size|n_gpus?\b|num_gpus?\b|nranks|get_world_size|\bsize\(\)", re.IGNORECASE)
+
+#: Calls that sum a figure over all ranks.
+SUMS_OVER_RANKS = re.compile(r"all_?reduce|all_?gather|\bgather|\breduce$|reduce_sum|sync_", re.IGNORECASE)
+
+#: What gives back the model that it is given, in another coat.
+WRAPPERS = frozenset(
+    {
+        "DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DDP", "FSDP", "fully_shard", "compile",
+        "deepcopy", "copy", "get_peft_model", "wrap_model", "ParallelModel", "convert_sync_batchnorm",
+    }
+)  # fmt: skip
+
+#: Methods and functions that change the shape, type or device of a tensor but not its items.
+SAME_ITEMS = frozenset(
+    {
+        "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "float", "double", "half", "bfloat16", "to",
+        "cuda", "cpu", "type", "type_as", "clone", "transpose", "permute", "expand", "expand_as", "long", "int", "bool",
+        "requires_grad_", "view_as", "swapaxes", "movedim", "unflatten", "nan_to_num", "clamp", "clamp_min", "clamp_max",
+        "clip", "max", "maximum", "minimum", "retain_grad", "as_tensor", "tensor", "where", "abs", "clamp_", "item_", "to_local",
+        "full_tensor", "redistribute", "as_subclass", "local_value",
+    }
+)  # fmt: skip

@@ -1,0 +1,41 @@
+"""Which finding of a site makes another one of it superfluous: one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gafixer.findings import Finding
+
+__all__ = ["HIDES", "settle"]
+
+#: code -> codes that say nothing more once it is said of the same site. A quieter finding hides no louder one.
+HIDES: dict[str, frozenset[str]] = {
+    "GA107": frozenset({"GA101", "GA102", "GA104", "GA105"}),
+    "GA208": frozenset({"GA101", "GA102", "GA104", "GA105", "GA207", "GA201", "GA202", "GA206"}),
+    "GA207": frozenset({"GA101", "GA102"}),
+    "GA103": frozenset({"GA101", "GA102", "GA105", "GA501"}),
+    "GA203": frozenset({"GA101", "GA104", "GA102", "GA201", "GA202", "GA206"}),
+    "GA101": frozenset({"GA102", "GA104", "GA501"}),
+    "GA106": frozenset({"GA101", "GA104"}),
+    "GA105": frozenset({"GA104", "GA101"}),
+    "GA401": frozenset({"GA402"}),
+    "GA202": frozenset({"GA201"}),
+}
+
+#: These hold whatever else is said: nothing that a louder finding repairs would make them untrue.
+_ALWAYS = frozenset({"GA107"})
+
+
+def settle(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings of one site that remain."""
+    kept = list(findings)
+    for finding in list(kept):
+        for other in list(kept):
+            if other.code in HIDES.get(finding.code, ()) and (
+                finding.code in _ALWAYS or finding.severity.rank >= other.severity.rank
+            ):
+                kept.remove(other)
+    return kept

@@ -1,0 +1,70 @@
+"""The JSON format, version 1: field names are ruff's where it has them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from gafixer import __version__, rulebook
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gafixer.findings import Finding, Fix, Position, Related
+    from gafixer.report.names import Names
+
+__all__ = ["PAGES", "render", "wrap"]
+
+PAGES = "https://github.com/gafixer/gafixer/blob/main/rules/"
+
+
+def render(findings: Sequence[Finding], names: Names) -> str:
+    """All findings as one document."""
+    return wrap("findings", [_finding(finding, names) for finding in findings])
+
+
+def wrap(key: str, value: object) -> str:
+    """A document of this version. Only ASCII: nothing scanned reaches a terminal as a control code."""
+    return json.dumps({"version": 1, "gafixer": __version__, key: value}, indent=2) + "\n"
+
+
+def _finding(finding: Finding, names: Names) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "filename": names.relative(finding.place.filename),
+        "cell": None,
+        "location": _position(finding.place.span.start),
+        "end_location": _position(finding.place.span.end),
+        "related": [_related(related, names) for related in finding.related],
+        "fix": _fix(finding.fix) if finding.fix else None,
+        "url": f"{PAGES}{rulebook.folder(finding.code)}/README.md",
+    }
+
+
+def _position(position: Position) -> dict[str, int]:
+    return {"row": position.row, "column": position.column}
+
+
+def _related(related: Related, names: Names) -> dict[str, Any]:
+    return {
+        "role": related.role.value,
+        "filename": names.relative(related.place.filename),
+        "location": _position(related.place.span.start),
+        "message": related.message,
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    edits = [
+        {
+            "location": _position(edit.span.start),
+            "end_location": _position(edit.span.end),
+            "content": edit.content,
+        }
+        for edit in fix.edits
+    ]
+    return {"applicability": fix.applicability.value, "message": fix.message, "edits": edits}

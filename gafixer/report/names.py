@@ -1,0 +1,36 @@
+"""How a path is shown: one way in every format."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Names"]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names paths for a reader who stands in `directory` (absolute)."""
+
+    directory: str
+
+    def relative(self, path: str) -> str:
+        """Relative to the directory, with forward slashes; bytes that are no UTF-8 become U+FFFD."""
+        absolute = os.path.normpath(Path(self.directory, path))
+        try:
+            name = os.path.relpath(absolute, self.directory)
+        except ValueError:  # another drive
+            name = absolute
+        return _text(name)
+
+    def short(self, path: str) -> str:
+        """Relative when the path lies in the directory, absolute otherwise: for people."""
+        name = self.relative(path)
+        if name == ".." or name.startswith("../"):
+            return _text(os.path.normpath(Path(self.directory, path)))
+        return name
+
+
+def _text(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "replace").replace(os.sep, "/")

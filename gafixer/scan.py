@@ -1,0 +1,88 @@
+"""The scan of a file: read, prefilter, check, suppress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gafixer import engine, files
+
+if TYPE_CHECKING:
+    from gafixer.analysis.project import Project
+    from gafixer.findings import Finding
+    from gafixer.settings import Settings
+
+__all__ = ["NOTHING", "Failure", "Outcome", "Scanner"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What could not be scanned: `path` may be empty, `trace` is the traceback of a fault of our own."""
+
+    path: str
+    reason: str
+    trace: str = ""
+
+    @property
+    def line(self) -> str:
+        """The failure in one line."""
+        return f"{self.path}: {self.reason}" if self.path else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one file came to."""
+
+    findings: tuple[Finding, ...] = ()
+    failure: Failure | None = None
+
+
+NOTHING: Final = Outcome()
+
+
+class Scanner:
+    """Scans file after file with one project. The analysis is imported when the first file needs it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._project: Project | None = None
+
+    @property
+    def project(self) -> Project:
+        """What scanned files import is looked up here."""
+        if self._project is None:
+            from gafixer.analysis.project import FileProject
+
+            self._project = FileProject()
+        return self._project
+
+    def path(self, path: str) -> Outcome:
+        """Scan a file."""
+        try:
+            return self.source(files.read(path), path)
+        except FileNotFoundError:  # it vanished since it was found
+            return NOTHING
+        except OSError as error:
+            return Outcome(failure=Failure(path, files.reason(error)))
+
+    def source(self, source: bytes, path: str) -> Outcome:
+        """Scan a file that was read already. What goes wrong in the analysis is told, never raised."""
+        if not engine.wanted(source):
+            return NOTHING
+        try:
+            report = engine.check_source(source, path, self.project, self._settings)
+        except Exception as error:  # one file's trouble is not the other files'
+            return Outcome(failure=_internal(path, error))
+        if not report.findings:
+            return NOTHING
+        from gafixer.suppress import suppress
+
+        return Outcome(suppress(source, report.findings))
+
+
+def _internal(path: str, error: Exception) -> Failure:
+    import traceback
+
+    text = " ".join(str(error).split())
+    reason = f"internal error: {type(error).__name__}{': ' + text if text else ''}"
+    return Failure(path, reason, "".join(traceback.format_exception(error)))

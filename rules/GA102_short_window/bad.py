@@ -1,0 +1,41 @@
+"""Fit a regression on full batches; the last window of an epoch has fewer of them."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def make_samples(count=21, features=6, targets=3):
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(count, features, generator=generator, dtype=torch.float64)
+    weight = torch.randn(features, targets, generator=generator, dtype=torch.float64)
+    return TensorDataset(inputs, inputs.sin() @ weight)
+
+
+def build(batch_size=2):
+    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).double()
+    loader = DataLoader(make_samples(), batch_size=batch_size, drop_last=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return model, loader, optimizer
+
+
+def train(model, loader, optimizer, steps=4):
+    model.train()
+    optimizer.zero_grad()
+    for i, (inputs, targets) in enumerate(loader):
+        loss = F.mse_loss(model(inputs), targets)
+        (loss / steps).backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def main():
+    torch.manual_seed(0)
+    model, loader, optimizer = build()
+    train(model, loader, optimizer)
+
+
+if __name__ == "__main__":
+    main()

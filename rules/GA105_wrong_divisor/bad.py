@@ -1,0 +1,51 @@
+"""Train a click model; rows are cheap, so every update sees several microbatches."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class ClickModel(nn.Module):
+    def __init__(self, features=10, hidden=12):
+        super().__init__()
+        self.hidden = nn.Linear(features, hidden)
+        self.score = nn.Linear(hidden, 1)
+
+    def forward(self, rows):
+        return self.score(self.hidden(rows).relu()).squeeze(-1)
+
+
+def make_rows(count=32, features=10):
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(count, features, generator=generator, dtype=torch.float64)
+    return TensorDataset(rows, (rows[:, 0] > 0.3).double())
+
+
+def build(batch_size=3):
+    model = ClickModel().double()
+    loader = DataLoader(make_rows(), batch_size=batch_size, drop_last=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return model, loader, optimizer
+
+
+def train(model, loader, optimizer, steps=4):
+    criterion = nn.BCEWithLogitsLoss()
+    model.train()
+    optimizer.zero_grad()
+    for i, (rows, clicks) in enumerate(loader):
+        loss = criterion(model(rows), clicks)
+        loss = loss / rows.size(0)
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def main():
+    torch.manual_seed(0)
+    model, loader, optimizer = build()
+    train(model, loader, optimizer)
+
+
+if __name__ == "__main__":
+    main()
