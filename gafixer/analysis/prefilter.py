@@ -18,9 +18,9 @@ class Matter(enum.Flag):
     USER = enum.auto()
 
 
-_BACKWARD = re.compile(rb"backward\b|num_items_in_batch|[Ll]ightning(?s:.)*?def training_step")
+_BACKWARD = re.compile(rb"backward\b")
 _TRAINER = re.compile(
-    rb"\bdef (?:compute_loss|training_step|get_batch_samples)\b|compute_loss_func|LOSS_MAPPING|\.loss_function[ \t]*="
+    rb"\bdef (?:compute_loss|training_step|get_batch_samples)\b|compute_loss_func|num_items_in_batch|LOSS_MAPPING|\.loss_function[ \t]*="
 )
 _MODEL = re.compile(rb"PreTrainedModel|\bclass \w+\([^)]*For[A-Z]\w*[^)]*\):")
 _TARGETS = re.compile(rb"\blabels\b")
@@ -29,7 +29,7 @@ _TARGETS = re.compile(rb"\blabels\b")
 def matter(source: bytes) -> Matter:
     """What a file may hold: a loss that goes backward, a head, an override of a Trainer's part, a user of one."""
     found = Matter.NOTHING
-    if _BACKWARD.search(source) is not None:
+    if _BACKWARD.search(source) is not None or (b"ightning" in source and b"def training_step" in source):
         found |= Matter.BACKWARD
     if _TRAINER.search(source) is not None:
         found |= Matter.TRAINER
