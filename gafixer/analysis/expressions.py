@@ -32,6 +32,7 @@ from gafixer.analysis.values import (
     Mapping,
     ModuleRef,
     Modulo,
+    Opaque,
     Poly,
     Reduction,
     Sequence,
@@ -245,8 +246,8 @@ def _is_something(value: Value) -> bool:
     match value:
         case Poly() | Atom() | Sequence() | Listing() | Mapping() | Instance() | Func() | LossModule():
             return True
-        case Sym(origin=Item() | Element()):
-            return True
+        case Sym(origin=Item() | Element()) | Opaque():
+            return True  # computed by code that could not be followed: seldom nothing
         case _:
             return False
 

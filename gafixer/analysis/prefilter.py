@@ -20,7 +20,8 @@ class Matter(enum.Flag):
 
 _BACKWARD = re.compile(rb"backward\b")
 _TRAINER = re.compile(
-    rb"\bdef (?:compute_loss|training_step|get_batch_samples)\b|compute_loss_func|num_items_in_batch|LOSS_MAPPING|\.loss_function[ \t]*="
+    rb"\bdef (?:compute_loss|training_step|get_batch_samples)\b|compute_loss_func|num_items_in_batch|LOSS_MAPPING"
+    rb"|\.loss_function[ \t]*="
 )
 _MODEL = re.compile(rb"PreTrainedModel|\bclass \w+\([^)]*For[A-Z]\w*[^)]*\):")
 _TARGETS = re.compile(rb"\blabels\b")
