@@ -85,13 +85,21 @@ def scan(options: Options) -> int:
         if failure.trace and (options.verbose or os.environ.get("GAFIXER_DEBUG")):
             sys.stderr.write(failure.trace)
     shown = [finding for finding in result.findings if finding.severity.rank >= chosen.min_severity.rank]
-    shown.sort(key=lambda finding: finding.order)
+    shown = _once(shown)
     if not _print(options, shown, result):
         return _WRONG
     terminal.summary(shown, len(result.findings) - len(shown), result.files, time.perf_counter() - started)
     if result.failures:
         return _WRONG
     return _FOUND if shown and not options.exit_zero else _CLEAN
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """In the order of the places, each once: several files may speak of one requirement, and the loudest is heard."""
+    kept: dict[tuple[str, object], Finding] = {}
+    for finding in sorted(findings, key=lambda f: (f.order, -f.severity.rank, f.message)):
+        kept.setdefault((finding.code, finding.place), finding)
+    return list(kept.values())
 
 
 def _settings(options: Options) -> Settings:
@@ -195,11 +203,11 @@ def _trace(where: str, chosen: Settings) -> int:
         terminal.say(f"{path}: {files.reason(error)}{_neighbour(path) if isinstance(error, FileNotFoundError) else ''}")
         return _WRONG
     from gafixer import engine
-    from gafixer.analysis.source import Unreadable
+    from gafixer.analysis.source import UnreadableError
 
     try:
         told = engine.trace(source, path, Scanner(chosen).project, int(row))
-    except Unreadable as error:
+    except UnreadableError as error:
         terminal.say(f"{path}:{error.row}:{error.column}: {error.message}")
         return _WRONG
     terminal.write("".join(f"{printable(line)}\n" for line in told.splitlines()))

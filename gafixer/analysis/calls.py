@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, library, training
 from gafixer.analysis.events import Call
+from gafixer.analysis.names import spelled
 from gafixer.analysis.values import (
     OPAQUE,
     Attr,
@@ -17,6 +18,7 @@ from gafixer.analysis.values import (
     Choice,
     ClassRef,
     Const,
+    Detached,
     Element,
     External,
     Func,
@@ -24,11 +26,15 @@ from gafixer.analysis.values import (
     Item,
     LossModule,
     Mapping,
+    Opaque,
+    Sequence,
     Sym,
     Value,
+    bounded,
     depth,
     text,
 )
+from gafixer.data.frameworks import FRAMEWORK_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Many
@@ -52,9 +58,11 @@ __all__ = [
 
 #: A function that mentions none of these neither trains nor makes a loss, a count or an object that does.
 _RELEVANT = re.compile(
-    r"loss|backward|step|grad|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|accum|scaler|reduce|gather|mask"
-    r"|optim|accelerat|[Ff]abric|sched|train|yield|ignore_index|-100",
+    r"loss|backward|\.step\(|zero_grad|clip_grad|\.grad\b|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|scaler"
+    r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100|super\(\)\."
 )
+#: Class methods that make an object: of a project class that inherits them, it is one of that class.
+_MAKES = re.compile(r"from_|_from_|load_from")
 #: A function longer than this is followed only if it trains.
 _LONG = 220
 
@@ -99,7 +107,7 @@ def call(
             if position and len(run.events) > kept and any(e.order < kept for e in run.events):
                 del run.events[kept:]
         return algebra.choose(results)
-    followed = isinstance(func, Func)
+    followed = isinstance(func, Func) and not _is_framework(receiver)
     if receiver is not None and not followed:
         done = training.method(run, receiver, name, args, keywords, spot)
         if done is not None:
@@ -115,6 +123,8 @@ def call(
             return library.loss(run, func, args, keywords, spot)
         case External(path=path):
             return library.function(run, path, args, keywords, spot)
+        case Bound(receiver=ClassRef() as cls, name=attr) if _MAKES.match(attr):
+            return instance(run, cls, args, keywords, spot)
         case Bound(receiver=of, name=attr):
             return library.method(run, of, attr, args, keywords, spot)
         case Attr(base=of, name=attr):
@@ -123,6 +133,11 @@ def call(
             return library.builtin(run, key, args, keywords, spot)
         case _:
             return training.unknown_call(run, func, args, keywords, spot) or unknown(run, func, args, keywords, spot)
+
+
+def _is_framework(receiver: Value | None) -> bool:
+    """Whether an object is a framework's own, which is known better than it reads."""
+    return isinstance(receiver, Instance) and receiver.cls.name in FRAMEWORK_CLASSES
 
 
 def unknown(run: Interpreter, func: Value, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
@@ -172,19 +187,42 @@ def _project_call(
 
 def follow(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
     """Run a function of the project, if it can matter."""
-    if not is_relevant(run, func):
+    if func.key in run.dull or not is_relevant(run, func):
         return unknown(run, func, args, keywords, spot)
+    kept = len(run.events)
     run.frames.append(Call(text(func), spot))
     try:
-        return run.run_function(func, args, keywords)
+        result = run.run_function(func, args, keywords)
     finally:
         run.frames.pop()
+    if len(run.events) == kept and _is_dull(result) and func.key not in run.active:
+        run.dull.add(func.key)
+    return result
+
+
+def _is_dull(result: Value) -> bool:
+    """Whether a result says nothing that a symbol would not say."""
+    match result:
+        case Const() | Opaque() | Sym() | Called() | Attr() | Item() | Detached():
+            return True
+        case Sequence(items=items):
+            return all(map(_is_dull, items))
+        case Choice(options=options):
+            return all(map(_is_dull, options))
+        case _:
+            return False
 
 
 def is_relevant(run: Interpreter, func: Func) -> bool:
     """Whether a function can train, or make a loss, a count or an object that does."""
     if isinstance(func.node, ast.Lambda):
         return True
+    if func.key not in run.relevant:
+        run.relevant[func.key] = _is_relevant(run, func)
+    return run.relevant[func.key]
+
+
+def _is_relevant(run: Interpreter, func: Func) -> bool:
     module = run.names.modules.get(func.module)
     if module is None:
         return False
@@ -233,7 +271,7 @@ def _call_object(run: Interpreter, obj: Instance, args: list[Value], keywords: d
 
 def bound_method(run: Interpreter, method: Func, obj: Instance) -> Value:
     """A method of an object; a property is read, a static method stays unbound."""
-    decorators = {ast.unparse(d).rsplit(".", 1)[-1] for d in getattr(method.node, "decorator_list", ())}
+    decorators = {spelled(d).rsplit(".", 1)[-1] for d in getattr(method.node, "decorator_list", ())}
     if "staticmethod" in decorators:
         return method
     bound = dataclasses.replace(method, bound=obj)
@@ -262,16 +300,18 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
     """Parameter -> value for a call of a function of the project."""
     spec = func.node.args
     names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    given = ([func.bound] if func.bound is not None else []) + list(args)
+    given = ([func.bound] if func.bound is not None else []) + [bounded(a) for a in args]
     env: dict[str, Value] = dict(zip(names, given, strict=False))
     for name, value in (*func.preset, *keywords.items()):
         if name in names or any(a.arg == name for a in spec.kwonlyargs):
-            env[name] = value
+            env[name] = bounded(value)
     defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
     defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
+    # A call in sight leaves a parameter at its default; a root's own caller may give another.
+    seen = len(run.scopes) > 1 and "**" not in keywords
     for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
         if argument.arg not in env:
-            env[argument.arg] = _default(argument, defaults.get(argument.arg))
+            env[argument.arg] = _default(argument, defaults.get(argument.arg), seen=seen)
     if spec.vararg is not None:
         extra = tuple(given[len(names) :])
         env[spec.vararg.arg] = extra[0] if len(extra) == 1 else Sym(spec.vararg.arg)
@@ -280,23 +320,31 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
     return env
 
 
-def _default(argument: ast.arg, default: ast.expr | None) -> Value:
-    """What a parameter that nobody gave is: its literal default is only a hint, a caller may give another."""
+def _default(argument: ast.arg, default: ast.expr | None, *, seen: bool) -> Value:
+    """What a parameter that nobody gave is: its default, or (where the caller is not in sight) perhaps that."""
     known = Const(default.value) if isinstance(default, ast.Constant) else None
+    if seen and known is not None and (known.value is None or isinstance(known.value, str | bool)):
+        return known
     return Sym(argument.arg, default=known)
 
 
 def evaluate_elsewhere(run: Interpreter, found: Assigned, name: str) -> Value:
     """A top-level or class-level assignment, evaluated where it stands."""
     key = id(found.node)
-    if key in run.active or len(run.scopes) > 12:
-        return Sym(name)
+    if key not in run.globals:
+        if key in run.active or len(run.scopes) > 12:
+            return Sym(name)
+        run.globals[key] = _elsewhere(run, found, key, name)
+    return run.globals[key]
+
+
+def _elsewhere(run: Interpreter, found: Assigned, key: int, name: str) -> Value:
     run.active.append(key)
     run.scopes.append(run.new_scope(found.module))
     kept, events = run.frames, len(run.events)
     run.frames = []
     try:
-        value = run.evaluate(found.node)
+        value = bounded(run.evaluate(found.node))
     finally:
         run.scopes.pop()
         run.active.pop()
@@ -314,9 +362,9 @@ def evaluate_elsewhere(run: Interpreter, found: Assigned, name: str) -> Value:
 _NO_GRAD = re.compile(r"no_grad\b|inference_mode\b|set_grad_enabled")
 
 
-def without_gradient(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+def without_gradient(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
     """Whether a function is decorated with ``no_grad`` or its like."""
-    return any(_NO_GRAD.search(ast.unparse(d)) for d in getattr(node, "decorator_list", ()))
+    return any(_NO_GRAD.search(spelled(d)) for d in getattr(node, "decorator_list", ()))
 
 
 def stops_gradient(context: Value) -> bool:
@@ -331,8 +379,7 @@ def enter(context: Value) -> Value:
     return context
 
 
-def note_rescale(run: Interpreter, target: ast.expr, divisor: Value, spot: Spot) -> None:
-    """``p.grad /= n``: gradients are divided after backward."""
-    if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in ast.unparse(target):
-        training.rescale(run, algebra.divide(Const(1), divisor, spot), spot)
-
+def note_rescale(run: Interpreter, target: ast.expr, factor: Value, spot: Spot) -> None:
+    """``p.grad *= n``: gradients are scaled after backward."""
+    if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in spelled(target):
+        training.rescale(run, factor, spot)

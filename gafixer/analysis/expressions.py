@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, loops, training
+from gafixer.analysis import algebra, calls, loops, reductions, training
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import (
     OPAQUE,
@@ -27,6 +28,7 @@ from gafixer.analysis.values import (
     Listing,
     Logic,
     LogicOp,
+    LossModule,
     Mapping,
     ModuleRef,
     Modulo,
@@ -37,6 +39,7 @@ from gafixer.analysis.values import (
     Value,
     depth,
 )
+from gafixer.data.frameworks import STEPS_NAME
 
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
@@ -66,7 +69,7 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
             parts = tuple(run.evaluate(part) for part in values)
             return _logic(LogicOp.AND if isinstance(op, ast.And) else LogicOp.OR, parts)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return Compare(_SPELLING[type(op)], run.evaluate(left), run.evaluate(right))
+            return _compared(_SPELLING[type(op)], run.evaluate(left), run.evaluate(right))
         case ast.Compare(left=left, comparators=comparators):
             for part in (left, *comparators):
                 run.evaluate(part)
@@ -83,7 +86,7 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
             return loops.comprehension(run, node)
         case ast.NamedExpr(target=ast.Name(id=name), value=value):
             result = run.evaluate(value)
-            run.assign_name(name, result)
+            run.assign(node.target, result)
             return run.scope.env[name]
         case ast.Await(value=value) | ast.Starred(value=value):
             return run.evaluate(value)
@@ -151,7 +154,7 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
         case External(path=path):
             return External(f"{path}.{attr}")
         case ClassRef():
-            return run.names.method(base, attr) or _field(run, base, attr) or OPAQUE
+            return run.names.method(base, attr) or _field(run, base, attr) or Bound(base, attr)
         case Poly() | Atom() | Detached() | Listing() | Sequence() | Mapping() | Func():
             return base if attr in _SAME else Bound(base, attr)
         case _ if attr in _SAME and isinstance(base, Called | Item | Element):
@@ -166,11 +169,20 @@ def _of_object(run: Interpreter, obj: Instance, attr: str) -> Value:
     if (obj.id, attr) in run.heap:
         known = run.heap[obj.id, attr]
         # None in __init__ only declares: another method fills it in.
-        return Sym(f"self.{attr}", default=known) if known == Const(None) else known
+        return Sym(f"self.{attr}", default=known) if known == Const(None) else _named(known, attr) or known
     method = run.names.method(obj.cls, attr)
     if method is not None:
         return calls.bound_method(run, method, obj)
     return _field(run, obj.cls, attr) or Sym(f"self.{attr}")
+
+
+def _named(value: Value | None, name: str) -> Value | None:
+    """A number that the code holds under a name keeps it: another run may set another."""
+    match value:
+        case Const(value=int() as number) if number > 1 and STEPS_NAME.search(name):
+            return Sym(name.strip("[]'"), default=value)
+        case _:
+            return value
 
 
 def _field(run: Interpreter, cls: ClassRef, attr: str) -> Value | None:
@@ -204,11 +216,11 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
         case Listing(element=element), _:
             return base if sliced else element
         case Mapping(), Const(value=literal):
-            return base.get(literal) or OPAQUE
+            return _named(base.get(literal), f"[{literal!r}]") or OPAQUE
         case Mapping(entries=entries), _ if entries:
             return algebra.choose(value for _, value in entries)
         case Atom(reduction=Reduction.NONE) | Poly(), _:
-            return base if isinstance(key, Const) or key == OPAQUE else algebra.select(base, key)
+            return base if isinstance(key, Const) or key == OPAQUE else reductions.select(base, key)
         case Detached(of=of), _:
             return Detached(_item(of, key, sliced=sliced))
         case Sym() | Attr() | Item() | Element() | Called(), _ if depth(base) < 8:
@@ -217,8 +229,30 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
             return OPAQUE
 
 
+def _compared(op: str, left: Value, right: Value) -> Value:
+    """A comparison; whether something is None is known of what is surely something."""
+    if op in {"is", "is not"} and right == Const(None):
+        if isinstance(left, Const):
+            return Const((left.value is None) == (op == "is"))
+        if _is_something(left):
+            return Const(op == "is not")
+    if isinstance(left, Const) and isinstance(right, Const) and isinstance(left.value, str) and op in {"==", "!="}:
+        return Const((left.value == right.value) == (op == "=="))
+    return Compare(op, left, right)
+
+
+def _is_something(value: Value) -> bool:
+    match value:
+        case Poly() | Atom() | Sequence() | Listing() | Mapping() | Instance() | Func() | LossModule():
+            return True
+        case Sym(origin=Item() | Element()):
+            return True
+        case _:
+            return False
+
+
 def _dict(run: Interpreter, keys: list[ast.expr | None], values: list[ast.expr]) -> Value:
-    entries = []
+    entries: list[tuple[object, Value]] = []
     for key, value in zip(keys, values, strict=True):
         result = run.evaluate(value)
         match key:
@@ -287,7 +321,8 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
 def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Value:
     a, b = algebra.number(left), algebra.number(right)
     if a is not None and b:
-        return Const(int(a // b))
+        floor = a // b
+        return Const(int(floor)) if math.isfinite(floor) else OPAQUE
     if isinstance(left, Index):
         return OPAQUE
     return algebra.divide(left, right, run.spot(node))
@@ -295,8 +330,13 @@ def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Valu
 
 def _power(left: Value, right: Value, run: Interpreter, node: ast.BinOp) -> Value:
     match algebra.number(left), algebra.number(right):
-        case (float() as a, float() as b) if abs(a) < 1e6 and abs(b) < 64 and (a > 0 or b.is_integer()) and (a or b > 0):
-            return Const(a**b)
+        case (float() as a, float() as b) if (
+            abs(a) < 1e6 and abs(b) < 64 and (a > 0 or b.is_integer()) and (a or b > 0)
+        ):
+            try:
+                return Const(a**b)
+            except OverflowError:
+                return OPAQUE
         case (_, 2.0):
             return Called(External("pow"), (left,), (), run.spot(node), run.loops)
         case _:

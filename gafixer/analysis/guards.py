@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["Guard", "read"]
 
 _SYNC = re.compile(r"sync_gradients|is_gradient_accumulation_boundary|should_sync|is_accumulation_boundary|sync_grad")
-_LAST = re.compile(r"\blen\(|last|is_end|end_of|num_batches|n_batches|total_steps|steps_in_epoch|num_iter|_per_epoch", re.IGNORECASE)
+_LAST = re.compile(
+    r"\blen\(|last|is_end|end_of|num_batches|n_batches|total_steps|steps_in_epoch|num_iter|_per_epoch", re.IGNORECASE
+)
+#: What a counter is compared with once in a run, and not once in a window.
+_THRESHOLD = re.compile(r"warm|max_|start|begin|resume|total|num_train|patience|until", re.IGNORECASE)
 _STEPS = re.compile(r"accum|grad_?acc|update_grad|sync|do_step|should_step|is_step|boundary|is_update", re.IGNORECASE)
 
 
@@ -88,9 +93,7 @@ def read(frames: Iterable[Frame]) -> Guard | None:
         last = any(isinstance(c, _Last) for c in conditions)
         if fires:
             best = next((f for f in fires if not f.named), fires[0])
-            guard = Guard(
-                frame.spot, best.steps, best.counter, best.first, last, best.framework, named=best.named
-            )
+            guard = Guard(frame.spot, best.steps, best.counter, best.first, last, best.framework, named=best.named)
             if found is None or found.named or found.only_last:
                 found = guard
         elif last and found is None:
@@ -153,7 +156,7 @@ def _comparison(op: str, left: Value, right: Value, *, holds: bool) -> Iterable[
         return
     if _LAST.search(text(right)):
         yield _Last()
-    elif algebra.number(right) is None or (algebra.number(right) or 0) > 1:
+    elif (algebra.number(right) or 2) > 1 and not _THRESHOLD.search(text(right)):
         # A counter that is compared with G and set back; counted from 1 it steps on time.
         first = None if index.offset is None else 0
         yield _Fires(right, left, first)
@@ -172,7 +175,7 @@ def _remainder(modulo: Modulo, right: Value) -> Iterable[_Fires]:
         same = [t for t in whole.terms if t.factors and t.factors[0].value == modulo.right]
         if len(same) == 2:
             gap = sum(t.coefficient for t in whole.terms if not t.factors)
-    if gap is not None:
+    if gap is not None and math.isfinite(gap):
         yield _modulo(modulo, -int(gap))
 
 
@@ -182,7 +185,7 @@ def _modulo(modulo: Modulo, rest: int) -> _Fires:
     exact = isinstance(modulo.left, Index)
     first = (rest - offset + 1) if exact and offset is not None else None
     steps = algebra.number(modulo.right)
-    if first is not None and steps:
+    if first is not None and steps is not None and steps >= 1:
         first %= int(steps)
     return _Fires(modulo.right, modulo.left, first)
 
@@ -194,12 +197,10 @@ def _index_of(value: Value | None) -> Index | None:
         case Modulo(left=left):
             return _index_of(left)
         case Poly(terms=terms):
-            for term in terms:
-                for factor in term.factors:
-                    if isinstance(factor.value, Index):
-                        offset = factor.value.offset
-                        return dataclasses.replace(factor.value, offset=offset, restarts=len(terms) == 1)
-            return None
+            found = [f.value for term in terms for f in term.factors if isinstance(f.value, Index)]
+            # epoch * batches + batch: the innermost loop is the one that counts microbatches.
+            inner = max(found, key=lambda index: index.loop, default=None)
+            return None if inner is None else dataclasses.replace(inner, restarts=inner.restarts and len(terms) == 1)
         case Choice(options=options):
             return next((i for i in map(_index_of, options) if i is not None), None)
         case _:

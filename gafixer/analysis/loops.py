@@ -10,24 +10,19 @@ from gafixer.analysis import algebra
 from gafixer.analysis.events import Loop, LoopKind
 from gafixer.analysis.values import (
     OPAQUE,
-    Atom,
-    Attr,
     Called,
     Compare,
     Const,
-    Detached,
     Element,
-    External,
     Index,
     Instance,
-    Item,
     Listing,
     Mapping,
     Modulo,
-    Poly,
     Sequence,
     Sym,
     Value,
+    bounded,
     text,
 )
 
@@ -40,7 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["append", "carried_over", "comprehension", "run_for", "run_while"]
 
 #: Wrappers that give what they are given, one by one.
-_THROUGH = ("tqdm", "trange", "track", "rich_tqdm", "progress", "iter", "list", "tuple", "reversed", "sorted", "cycle", "log_every", "prefetch")  # fmt: skip
+_THROUGH = frozenset(
+    {"tqdm", "trange", "track", "rich_tqdm", "progress", "iter", "list", "tuple", "reversed", "sorted", "cycle"}
+    | {"log_every", "prefetch"}
+)
 
 
 def run_for(run: Interpreter, node: ast.For | ast.AsyncFor) -> None:
@@ -176,6 +174,7 @@ def _key(node: ast.expr) -> str | None:
 def _open(run: Interpreter, over: Value, spot: Spot) -> tuple[Loop, Value]:
     """The frame of a ``for`` loop and what its target is bound to."""
     made = run.fresh()
+    over = _unwrapped(over)
     kind, source, trips, start = _source(over)
     loop = Loop(made, kind, spot, source, trips)
     index = Index(made, start)
@@ -190,6 +189,17 @@ def _open(run: Interpreter, over: Value, spot: Spot) -> tuple[Loop, Value]:
             return loop, index
         case _:
             return loop, _element(source, made)
+
+
+def _unwrapped(over: Value) -> Value:
+    """What a progress bar and its like are put around: they give the same elements."""
+    while isinstance(over, Called) and over.args and _gives_through(_last(over.func)):
+        over = over.args[0]
+    return over
+
+
+def _gives_through(name: str) -> bool:
+    return name != "trange" and (name in _THROUGH or name.lower().endswith("tqdm"))
 
 
 def _source(over: Value) -> tuple[LoopKind, Value, Value | None, int | None]:
@@ -209,7 +219,7 @@ def _source(over: Value) -> tuple[LoopKind, Value, Value | None, int | None]:
             if name == "zip" and args:
                 sources = [_source(a) for a in args]
                 return LoopKind.FOR, sources[0][1], next((s[2] for s in sources if s[2] is not None), None), 0
-            if name in _THROUGH or name.lower().endswith("tqdm"):
+            if _gives_through(name):
                 return _source(args[0]) if args else (LoopKind.FOR, over, None, 0)
             if name in {"chunk", "tensor_split"} and args:
                 return LoopKind.FOR, over, args[-1], 0
@@ -274,32 +284,17 @@ def append(run: Interpreter, target: ast.Name, item: Value) -> None:
     """``target.append(item)``."""
     known = run.scope.env.get(target.id)
     loop = carried_over(run, target)
+    item = bounded(item)
     match known:
         case Sequence(items=items) if loop is None:
             run.scope.env[target.id] = Sequence((*items, item))
         case Sequence(items=items):
             length = _length(run, loop)
-            carried = algebra.accumulate(Const(0), item, loop, _anywhere(run), run.loops) if _is_figure(item) else item
-            run.scope.env[target.id] = Listing(algebra.choose((*items, carried)), loop, length)
+            run.scope.env[target.id] = Listing(algebra.choose((*items, item)), loop, length)
         case Listing(element=element):
             run.scope.env[target.id] = dataclasses.replace(known, element=algebra.choose((element, item)))
         case _:
             pass
-
-
-def _is_figure(item: Value) -> bool:
-    """Whether a list of such things is one of numbers, and not of optimizers or batches."""
-    match item:
-        case Poly() | Atom() | Detached():
-            return True
-        case Sym() | Attr() | Item():
-            return "loss" in text(item).lower()
-        case _:
-            return False
-
-
-def _anywhere(run: Interpreter) -> Spot:
-    return next(f.spot for f in reversed(run.frames) if isinstance(f, Loop))
 
 
 def _length(run: Interpreter, loop: int | None) -> Value | None:
@@ -327,9 +322,6 @@ def comprehension(run: Interpreter, node: ast.ListComp | ast.GeneratorExp | ast.
     frames = run.frames[len(run.frames) - opened :]
     first = frames[0]
     assert isinstance(first, Loop)
-    carried = algebra.accumulate(Const(0), value, first.id, run.spot(node), run.loops)
     del run.frames[len(run.frames) - opened :]
-    if isinstance(value, Item | Element | External) or algebra.poly(value) is None:
-        carried = value
     length = None if node.generators[0].ifs else first.trips or _len(first)
-    return Listing(carried, first.id, length)
+    return Listing(value, first.id, length)

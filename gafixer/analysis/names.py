@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
 
-__all__ = ["Assigned", "Names"]
+__all__ = ["Assigned", "Names", "spelled"]
 
 #: Steps of one chain of imports or bases that are followed.
 _LONGEST_CHAIN = 8
@@ -26,6 +26,22 @@ class Assigned:
     node: ast.expr
 
 
+def spelled(node: ast.expr) -> str:
+    """The dotted name at the root of an expression: ``torch.no_grad`` for ``torch.no_grad()``."""
+    parts: list[str] = []
+    while True:
+        match node:
+            case ast.Call(func=inner) | ast.Subscript(value=inner):
+                node = inner
+            case ast.Attribute(value=inner, attr=attr):
+                parts.append(attr)
+                node = inner
+            case ast.Name(id=name):
+                return ".".join((name, *reversed(parts)))
+            case _:
+                return ".".join(reversed(parts))
+
+
 class Names:
     """Resolves names over the modules that one run has touched. `modules` maps paths to modules."""
 
@@ -33,6 +49,7 @@ class Names:
         self._project = project
         self.modules: dict[str, Module] = {module.path: module}
         self._found: dict[tuple[str, str], Value | Assigned | None] = {}
+        self._methods: dict[tuple[ClassRef, str, ClassRef | None], Func | None] = {}
 
     def lookup(self, module: Module, name: str, chain: int = 0) -> Value | Assigned | None:
         """A top-level name of a module: a value, what was assigned to it, or None."""
@@ -141,6 +158,12 @@ class Names:
 
     def method(self, cls: ClassRef, name: str, after: ClassRef | None = None) -> Func | None:
         """The method that an object of the class has under this name; `after` a class, as ``super()`` does."""
+        key = (cls, name, after)
+        if key not in self._methods:
+            self._methods[key] = self._method(cls, name, after)
+        return self._methods[key]
+
+    def _method(self, cls: ClassRef, name: str, after: ClassRef | None) -> Func | None:
         seen = after is None
         for parent in self.lineage(cls):
             if not seen:

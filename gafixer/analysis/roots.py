@@ -11,6 +11,7 @@ from gafixer.analysis import calls
 from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.values import ClassRef, Func
+from gafixer.data.frameworks import FRAMEWORK_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,15 +44,18 @@ def runs(module: Module, project: Project) -> list[Run]:
     """Run every root of a module; then every function whose backward call no root reached."""
     roots = list(_functions(module))
     training = _training(module, project, roots)
-    called = {name for root in training for name in _called(root, module) if root.node is None or name != root.node.name}
+    called = {
+        name for root in training for name in _called(root, module) if root.node is None or name != root.node.name
+    }
     order = [r for r in training if r.node is None or r.node.name not in called]
     made: list[Run] = []
+    dull: set[int] = set()
     reached: set[tuple[str, int]] = set()
     for root in order + [r for r in training if r not in order]:
         own = set(_backward_rows(root, module))
         if root not in order and own <= {row for path, row in reached if path == module.path}:
             continue
-        run = _run(module, project, root)
+        run = _run(module, project, root, dull)
         made.append(run)
         reached |= {(e.spot.path, e.spot.row) for e in run.events if e.kind is EventKind.BACKWARD}
     return made
@@ -63,7 +67,7 @@ def _functions(module: Module) -> Iterator[_Root]:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield _Root(node)
-            case ast.ClassDef(body=body):
+            case ast.ClassDef(name=name, body=body) if name not in FRAMEWORK_CLASSES:
                 for inner in body:
                     if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                         yield _Root(inner, node)
@@ -72,10 +76,11 @@ def _functions(module: Module) -> Iterator[_Root]:
 
 
 def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in nodes:
+    stack = nodes[::-1]
+    while stack:
+        node = stack.pop()
         if isinstance(node, ast.If | ast.Try):
-            yield from _definitions(node.body)
-            yield from _definitions(node.orelse)
+            stack += node.orelse[::-1] + node.body[::-1]
         else:
             yield node
 
@@ -150,8 +155,8 @@ def _backward_rows(root: _Root, module: Module) -> Iterator[int]:
                 yield part.lineno
 
 
-def _run(module: Module, project: Project, root: _Root) -> Run:
-    run = Interpreter(project, module)
+def _run(module: Module, project: Project, root: _Root, dull: set[int]) -> Run:
+    run = Interpreter(project, module, dull)
     run.scopes.append(run.new_scope(module))
     if root.node is None:
         run.block(_own_statements(module))

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from gafixer.analysis.windows import Window
     from gafixer.findings import Place
 
-__all__ = ["Divisor", "Division", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
+__all__ = ["Division", "Divisor", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
+
+
+#: Expressions longer than this are told by what they are.
+_LONGEST_NAME = 48
 
 
 class Divisor(enum.Enum):
@@ -82,8 +86,9 @@ class Division:
 
     @property
     def name(self) -> str:
-        """How the code spells it."""
-        return text(self.value)
+        """How the code spells it, if that is short enough for a message."""
+        spelled = text(self.value)
+        return spelled if len(spelled) <= _LONGEST_NAME else self.divisor.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +122,9 @@ class Site:
     """All that the rules know of one backward call.
 
     `events` are those of its run, in order. `steps` is G as the code spells it, `steps_default` its number where one
-    is written. `ranks` says where the project shows several ranks, `drop_last` where a loader drops its short last
-    batch. `place` turns a spot into a place, `source` into its text; `reported` gives the terms of a figure that is
-    logged.
+    is written, `steps_given` where a framework was told it. `ranks` says where the project shows several ranks,
+    `drop_last` where a loader drops its short last batch. `place` turns a spot into a place, `source` into its text;
+    `reported` gives the terms of a figure that is logged.
     """
 
     backward: Event
@@ -133,6 +138,7 @@ class Site:
     reported: Callable[[Event], tuple[LossTerm, ...]]
     steps: Value | None = None
     steps_default: float | None = None
+    steps_given: Evidence | None = None
     accumulates: bool = True
     by_epoch: bool = False
     ranks: Evidence | None = None
@@ -161,6 +167,4 @@ class Site:
 
     def happening(self, kind: EventKind) -> list[Event]:
         """The events of a kind, in the ordinary course of training."""
-        return [
-            e for e in self.events if e.kind is kind and not any(isinstance(f, Suspended) for f in e.frames)
-        ]
+        return [e for e in self.events if e.kind is kind and not any(isinstance(f, Suspended) for f in e.frames)]

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.values import Spot
 
-__all__ = ["Block", "Module", "Unreadable", "decode", "syntax_error"]
+__all__ = ["Block", "Module", "UnreadableError", "decode", "syntax_error"]
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+[.\w]+[ \t]*import\b|import[ \t])", re.MULTILINE)
+_DECORATED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
+_DEFINITION = re.compile(r"^(?:def|class|async)\b", re.MULTILINE)
 _START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """Source that is no Python: `message` says why, `row` and `column` (from 1) where."""
 
     def __init__(self, message: str, row: int = 1, column: int = 1) -> None:
@@ -34,7 +37,7 @@ def decode(source: bytes) -> str:
     """Bytes to text by the file's BOM or coding comment, UTF-8 otherwise.
 
     Raises:
-        Unreadable: the bytes are not in that encoding, or hold NUL.
+        UnreadableError: the bytes are not in that encoding, or hold NUL.
     """
     encoding = "utf-8"
     if source.startswith(b"\xef\xbb\xbf"):
@@ -48,9 +51,9 @@ def decode(source: bytes) -> str:
         decoded = source.decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
         start = getattr(error, "start", 0)
-        raise Unreadable(f"not {encoding}: {_reason(error)}", source.count(b"\n", 0, start) + 1) from error
+        raise UnreadableError(f"not {encoding}: {_reason(error)}", source.count(b"\n", 0, start) + 1) from error
     if "\0" in decoded:
-        raise Unreadable("NUL character in the source", decoded.count("\n", 0, decoded.index("\0")) + 1)
+        raise UnreadableError("NUL character in the source", decoded.count("\n", 0, decoded.index("\0")) + 1)
     return decoded.replace("\r\n", "\n").replace("\r", "\n") if "\r" in decoded else decoded
 
 
@@ -62,23 +65,23 @@ def parse(source: str, first_row: int = 1) -> list[ast.stmt]:
     """Statements of `source`, whose first line is line `first_row` of its file.
 
     Raises:
-        Unreadable: a syntax error, or nesting too deep for the parser.
+        UnreadableError: a syntax error, or nesting too deep for the parser.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the scanned file, nobody asked for them
             return ast.parse("\n" * (first_row - 1) + source).body
     except SyntaxError as error:
-        raise Unreadable(error.msg, error.lineno or 1, max(error.offset or 1, 1)) from error
+        raise UnreadableError(error.msg, error.lineno or 1, max(error.offset or 1, 1)) from error
     except (RecursionError, MemoryError, ValueError) as error:
-        raise Unreadable(f"too deeply nested for Python's parser ({type(error).__name__})") from error
+        raise UnreadableError(f"too deeply nested for Python's parser ({type(error).__name__})") from error
 
 
-def syntax_error(source: bytes) -> Unreadable | None:
+def syntax_error(source: bytes) -> UnreadableError | None:
     """Why the file is no Python, or None."""
     try:
         parse(decode(source))
-    except Unreadable as error:
+    except UnreadableError as error:
         return error
     return None
 
@@ -91,32 +94,68 @@ class Block:
     row: int
     name: str | None
     nodes: list[ast.stmt] | None = None
+    broken: bool = False
 
     def parsed(self) -> list[ast.stmt]:
         """The statements; none where the block by itself is not valid."""
         if self.nodes is None:
             try:
                 self.nodes = parse(self.text, self.row)
-            except Unreadable:
-                self.nodes = []
+            except UnreadableError:
+                self.nodes, self.broken = [], True
         return self.nodes
 
 
+class _Reader:
+    """Reads a block line by line at the margin: whether it is over. Each character is read once."""
+
+    def __init__(self) -> None:
+        self._pieces = 0
+        self._last = self._first = ""
+        self._defines = False
+        self._counts = dict.fromkeys(('"""', "'''", *"()[]{}"), 0)
+
+    def read(self, piece: str) -> None:
+        """The next line at the margin, with what is indented below it."""
+        self._pieces += 1
+        self._first, self._last = self._first or piece, piece
+        self._defines = self._defines or _DEFINITION.match(piece) is not None
+        for mark in self._counts:
+            self._counts[mark] += piece.count(mark)
+
+    def goes_on(self, following: str) -> bool:
+        """Whether a string or a bracket is open, or decorators wait for what they decorate."""
+        counts = self._counts
+        if counts['"""'] % 2 or counts["'''"] % 2 or self._last.rstrip().endswith("\\"):
+            return True
+        if self._first.startswith("@") and not self._defines:
+            return True
+        # Brackets in strings and comments are counted too; a definition never stands inside real ones.
+        return _DEFINITION.match(following) is None and any(counts[a] > counts[b] for a, b in ("()", "[]", "{}"))
+
+    def name(self, block: str) -> str | None:
+        """What the block defines; None where it must be looked into, because it may be more than one thing."""
+        decorated = self._first.startswith("@")
+        if self._pieces > 1 and not decorated:
+            return None
+        head = _DECORATED.search(block) if decorated else _HEAD.match(block)
+        return head[head.lastindex or 1] if head else None
+
+
 def _cut(source: str) -> Iterator[Block]:
-    """Top-level blocks; one that leaves a triple-quoted string open is joined with the next."""
-    starts = [m.start() for m in _START.finditer(source)] or [0]
+    """Top-level blocks; one that the next line at the margin goes on with is joined with it."""
+    starts = [m.start() for m in _START.finditer(source) if m.start() < len(source)] or [0]
     starts[0] = 0
-    row, begin = 1, 0
+    row, begin, last, reader = 1, 0, 0, _Reader()
     for end in [*starts[1:], len(source)]:
-        piece = source[begin:end]
-        if end < len(source) and (
-            piece.count('"""') % 2 or piece.count("'''") % 2 or piece.startswith("@") or piece.rstrip().endswith(("\\", "("))
-        ):
+        reader.read(source[last:end])
+        last = end
+        if end < len(source) and reader.goes_on(source[end : end + 6]):
             continue
-        head = _HEAD.search(piece) if piece.startswith("@") else _HEAD.match(piece)
-        yield Block(piece, row, (head[1] or head[2]) if head else None)
-        row += piece.count("\n")
-        begin = end
+        block = source[begin:end]
+        yield Block(block, row, reader.name(block))
+        row += block.count("\n")
+        begin, reader = end, _Reader()
 
 
 @dataclass(slots=True)
@@ -140,7 +179,7 @@ class Module:
         """Make a module of a file's bytes; `whole` parses all of it at once and so finds every syntax error.
 
         Raises:
-            Unreadable: the file does not decode or (where `whole`) does not parse.
+            UnreadableError: the file does not decode or (where `whole`) does not parse.
         """
         decoded = decode(source)
         if not whole:
@@ -148,12 +187,19 @@ class Module:
         nodes = parse(decoded)
         return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
 
+    @property
+    def broken(self) -> bool:
+        """Whether a block that was looked at is no valid Python by itself."""
+        return any(block.broken for block in self.blocks)
+
     def defined(self, name: str) -> list[ast.stmt]:
         """The top-level statements that define a name, in order."""
         if self._defined is None:
             self._defined = {}
             for block in self.blocks:
-                if block.name is None and ("=" in block.text or "def" in block.text or "class" in block.text or block.nodes):
+                if block.name is None and (
+                    "=" in block.text or "def" in block.text or "class" in block.text or block.nodes
+                ):
                     for node in _flat(block.parsed()):
                         for bound in _binds(node):
                             self._defined.setdefault(bound, []).append(node)
@@ -168,7 +214,7 @@ class Module:
         if self._imports is None:
             self._imports = {}
             for block in self.blocks:
-                if block.nodes is not None or "import" in block.text:
+                if block.nodes is not None or _IMPORT.search(block.text):
                     for node in _walk_imports(block.parsed()):
                         self._imports.update(_import_names(node))
         return self._imports
@@ -199,18 +245,18 @@ class Module:
 
 def _flat(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Top-level statements, those under ``if``, ``try`` and ``with`` included."""
-    for node in nodes:
+    stack = nodes[::-1]
+    while stack:
+        node = stack.pop()
         match node:
             case ast.If(body=body, orelse=orelse):
-                yield from _flat(body)
-                yield from _flat(orelse)
+                stack += orelse[::-1] + body[::-1]
             case ast.Try(body=body, handlers=handlers, orelse=orelse):
-                yield from _flat(body)
-                yield from _flat(orelse)
-                for handler in handlers:
-                    yield from _flat(handler.body)
+                for handler in reversed(handlers):
+                    stack += handler.body[::-1]
+                stack += orelse[::-1] + body[::-1]
             case ast.With(body=body):
-                yield from _flat(body)
+                stack += body[::-1]
             case _:
                 yield node
 
@@ -250,9 +296,13 @@ def _import_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, tupl
     match node:
         case ast.Import(names=names):
             for alias in names:
-                yield (alias.asname, (alias.name, None)) if alias.asname else (
-                    alias.name.partition(".")[0],
-                    (alias.name.partition(".")[0], None),
+                yield (
+                    (alias.asname, (alias.name, None))
+                    if alias.asname
+                    else (
+                        alias.name.partition(".")[0],
+                        (alias.name.partition(".")[0], None),
+                    )
                 )
         case ast.ImportFrom(module=module, names=names, level=level):
             base = "." * level + (module or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra
+from gafixer.analysis import algebra, reductions
 from gafixer.analysis.events import Branch, EventKind, Framework
 from gafixer.analysis.values import (
     OPAQUE,
@@ -18,8 +18,10 @@ from gafixer.analysis.values import (
     Detached,
     Element,
     External,
+    Func,
     Instance,
     Item,
+    Listing,
     Mapping,
     Opaque,
     Poly,
@@ -111,13 +113,15 @@ def method(
             return args[0]
         case "prepare" if known.ACCELERATOR.search(described(receiver)):
             return args[0] if len(args) == 1 else Sequence(tuple(args))
-        case "setup" | "setup_module" | "setup_dataloaders" | "setup_optimizers" if known.FABRIC.search(described(receiver)):
+        case "setup" | "setup_module" | "setup_dataloaders" | "setup_optimizers" if known.FABRIC.search(
+            described(receiver)
+        ):
             return args[0] if len(args) == 1 else Sequence(tuple(args))
         case _ if name in known.CLIPS:
             run.emit(EventKind.CLIP, spot, None, receiver)
             return OPAQUE
         case _ if known.SUMS_OVER_RANKS.search(name) and args and not isinstance(receiver, Instance):
-            return algebra.everywhere(args[0])
+            return reductions.everywhere(args[0])
         case _:
             return None
 
@@ -130,7 +134,7 @@ def _backward(
     if given is None or isinstance(receiver, Poly | Atom) or (named_loss and not known.SCALER.search(_last(receiver))):
         if not _is_tensor_like(receiver):
             return None
-        run.emit(EventKind.BACKWARD, spot, receiver, None, Framework.TORCH)
+        run.emit(EventKind.BACKWARD, spot, _weighed(receiver, keywords.get("gradient", given), spot))
         return Const(None)
     if isinstance(receiver, External) and receiver.path.endswith("autograd"):
         run.emit(EventKind.BACKWARD, spot, given, None, Framework.TORCH)
@@ -139,15 +143,32 @@ def _backward(
     return Const(None)
 
 
-def _step(
-    run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot
-) -> Value | None:
+def _weighed(value: Value, gradient: Value | None, spot: Spot) -> Value:
+    """``loss.backward(gradient)``: the gradient of ``loss * gradient``, where it is a number times ones."""
+    whole = None if gradient is None else algebra.poly(gradient)
+    if gradient is None or whole is None:
+        return value
+    ones = [
+        factor.value
+        for term in whole.terms
+        for factor in term.factors
+        if isinstance(factor.value, Called) and re.search(r"\bones(_like)?$", text(factor.value.func))
+    ]
+    for one in ones:
+        gradient = algebra.divide(gradient, one, spot)
+    return algebra.multiply(value, gradient, spot) if ones else value
+
+
+def _step(run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value | None:
     last = _last(receiver)
     if _is_scheduler(receiver):
-        run.emit(EventKind.SCHEDULE, spot, args[0] if args else None, receiver)
+        run.emit(EventKind.SCHEDULE, spot, next(iter((*args, *keywords.values())), None), receiver)
     elif known.SCALER.search(last) and args:
         run.emit(EventKind.STEP, spot, receiver, args[0])
     elif is_optimizer(receiver):
+        for closure in args:
+            if isinstance(closure, Func):
+                run.run_function(closure, (), {})
         run.emit(EventKind.STEP, spot, None, receiver)
     elif framework(receiver) is Framework.DEEPSPEED and not args:
         run.emit(EventKind.STEP, spot, None, receiver, Framework.DEEPSPEED)
@@ -156,9 +177,7 @@ def _step(
     return Const(None)
 
 
-def function(
-    run: Interpreter, path: str, args: list[Value], keywords: dict[str, Value], spot: Spot
-) -> Value | None:
+def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value | None:
     """A library function that trains; None for any other."""
     name = path.rpartition(".")[2]
     if name in known.CLIPS:
@@ -170,12 +189,19 @@ def function(
     if name == "backward" and path.startswith("torch.autograd") and args:
         run.emit(EventKind.BACKWARD, spot, args[0])
         return Const(None)
+    if name in {"_foreach_div_", "_foreach_mul_"} and len(args) > 1 and "grad" in text(_element(args[0])):
+        rescale(run, algebra.divide(Const(1), args[1], spot) if "div" in name else args[1], spot)
+        return Const(None)
     if name == "initialize" and "deepspeed" in path:
         return Sequence((Sym("model_engine"), Sym("optimizer"), Sym("dataloader"), Sym("lr_scheduler")))
     if name in {"all_reduce", "reduce"} and path.startswith("torch.distributed"):
         _sum_in_place(run, args)
         return Const(None)
     return None
+
+
+def _element(value: Value) -> Value:
+    return value.element if isinstance(value, Listing) else value
 
 
 def _sum_in_place(run: Interpreter, args: list[Value]) -> None:
@@ -185,7 +211,7 @@ def _sum_in_place(run: Interpreter, args: list[Value]) -> None:
     env = run.scope.env
     for name, value in list(env.items()):
         if value == args[0]:
-            env[name] = algebra.everywhere(value)
+            env[name] = reductions.everywhere(value)
 
 
 def unknown_call(
