@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Uses", "uses"]
 
-_TRAINERS = re.compile(r"\b(?:Seq2Seq|SFT)?Trainer\(")
+_TRAINERS = re.compile(r"(?<!class )(?<!\w)\w*Trainer\(")
 _PATCHES = re.compile(r"^\s*(?:import gafixer\.patch|from gafixer(?:\.patch)? import (?:patch|apply))", re.MULTILINE)
 _STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
 _CLASS = re.compile(rf"\b{HEAD_NAME}\b")
