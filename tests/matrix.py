@@ -109,10 +109,8 @@ def main() -> int:
     for named in options.releases:
         installed = release(named, options.folder)
         told = measured(installed, sampled(installed, options.sample), not options.no_patch, options.jobs)
-        totals = {
-            key: sum(task[key] or 0 for task in told["tasks"])
-            for key in ("heads", "built", "right_before", "right_after")
-        }
+        keys = ("heads", "built", "right_before", *([] if options.no_patch else ["right_after"]))
+        totals = {key: sum(task[key] for task in told["tasks"]) for key in keys}
         print(installed.version, *(f"{key} {value}" for key, value in totals.items()), flush=True)
         for head in told["heads"]:
             if wrong := _wrong(head):

@@ -155,7 +155,7 @@ class Draw:
     def _wanted(self) -> set[str]:
         """Everything but text and targets: the main input, what has no default, and images where they are asked for."""
         wanted = {self.main, "bbox"} - {"input_ids"}
-        if self.style is Style.WITH_IMAGES:
+        if self.style is Style.WITH_IMAGES and self.main != "inputs":  # which is the image itself there
             wanted |= {"pixel_values"}
         for parameter in self.parameters.values():
             if parameter.default is parameter.empty and parameter.kind in (

@@ -36,11 +36,6 @@ class HeadReport:
         """Whether at least one variant ran by itself, without a trainer."""
         return any(outcome.trouble is not Trouble.NOT_BUILT for outcome in self.outcomes)
 
-    @property
-    def ok(self) -> bool:
-        """Whether every variant that was built meets the bound."""
-        return self.built and all(o.ok for o in self.outcomes if o.trouble is not Trouble.NOT_BUILT)
-
 
 @dataclass(slots=True)
 class _Running:

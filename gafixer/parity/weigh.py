@@ -66,7 +66,6 @@ class Recorder(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.items: list[float] = []
-        self.targets: list[Any] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -77,7 +76,6 @@ class Recorder(TorchFunctionMode):
             arguments = _bound(func, args, kwargs)
             if arguments["reduction"] in ("mean", "batchmean"):
                 self.items.append(items_of(func, arguments))
-                self.targets.append(arguments.get("target", arguments.get("targets")))
         return func(*args, **kwargs)
 
 

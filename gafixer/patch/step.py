@@ -222,12 +222,13 @@ class Step:
 
     def _key(self, call: Call) -> object:
         trainer = self.trainer
-        config = getattr(call.bare, "config", None)
+        head = call.bare
+        config = getattr(head, "config", None)
         return (
             type(trainer),
             getattr(trainer, "compute_loss_func", None),
             trainer.label_smoother is not None,
-            type(call.bare),
+            type(head),
             getattr(config, "problem_type", None),
             flags.shape_of(call.inputs),
             call.count is None,

@@ -351,7 +351,7 @@ def _by_items(code: str) -> str:
 
 
 #: Spellings that make a mean themselves: with the window's items for a divisor they would be other code.
-_MEANS = re.compile(r"mean|mask|labels=|weight|sum over|sum of a list|condition")
+_MEANS = re.compile(r"mean|mask|labels=|weight|update_grad|sum over|sum of a list|condition")
 
 _PAIRED = [
     *(

@@ -33,7 +33,9 @@ def counted(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Ten
     """Divides by the count."""
     if num_items_in_batch is None:
         return next_token(outputs, labels)
-    return next_token(outputs, labels, reduction="sum") / num_items_in_batch
+    summed: Tensor = next_token(outputs, labels, reduction="sum")
+    divided: Tensor = summed / num_items_in_batch
+    return divided
 
 
 def counted_as_number(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
@@ -100,14 +102,18 @@ class OwnOld(Trainer):
 class OnTop(Trainer):
     """Adds a penalty to the Trainer's loss."""
 
-    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **kwargs: Any) -> Any:
-        """Through super."""
-        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None, **more: Any
+    ) -> Any:
+        """Through super, in every release."""
+        if num_items_in_batch is not None:
+            more["num_items_in_batch"] = num_items_in_batch
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **more)
         loss = loss + penalty(model)
         return (loss, outputs) if return_outputs else loss
 
 
 def penalty(model: Any) -> Tensor:
     """Squares of the weights, small."""
-    squares: Tensor = sum((p**2).sum() for p in model.parameters())  # type: ignore[assignment]  # there are parameters
-    return 0.01 * squares
+    squares: Tensor = 0.01 * sum((p**2).sum() for p in model.parameters())
+    return squares

@@ -24,7 +24,8 @@ class InOrder(Trainer):
     """Without shuffling."""
 
     def _get_train_sampler(self, *_: Any) -> Any:
-        return torch.utils.data.SequentialSampler(self.train_dataset)
+        rows: Any = self.train_dataset
+        return torch.utils.data.SequentialSampler(rows)
 
 
 class OwnMean(losses.Own, InOrder):

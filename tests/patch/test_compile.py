@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from tests.patch import tiny
 
 pytestmark = [pytest.mark.usefixtures("patched"), pytest.mark.slow]
 
-COMPILED = {"torch_compile": True, "torch_compile_backend": "inductor"}
+COMPILED: dict[str, Any] = {"torch_compile": True, "torch_compile_backend": "inductor"}
 
 
 @pytest.mark.parametrize("head", ["drops the count", "honours it"])

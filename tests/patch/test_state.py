@@ -21,7 +21,7 @@ def attributes() -> dict[str, object]:
     names = ("training_step", "compute_loss", "get_batch_samples", "prediction_step", "_inner_training_loop")
     held: dict[str, object] = {name: vars(Trainer).get(name) for name in names}
     held["__call__"] = vars(PreTrainedModel).get("__call__")
-    held["skip_first_batches"] = sys.modules["transformers.trainer"].skip_first_batches  # type: ignore[attr-defined]
+    held["skip_first_batches"] = sys.modules["transformers.trainer"].skip_first_batches
     return held
 
 

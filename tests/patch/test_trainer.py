@@ -53,7 +53,8 @@ class InOrder(Trainer):
     """Without shuffling."""
 
     def _get_train_sampler(self, *_: Any) -> Any:
-        return torch.utils.data.SequentialSampler(self.train_dataset)
+        rows: Any = self.train_dataset
+        return torch.utils.data.SequentialSampler(rows)
 
 
 def arguments(folder: Path, batch: int, steps: int, **more: Any) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def test_evaluation_and_prediction_are_untouched(tmp_path: Path) -> None:
     def evaluated() -> tuple[dict[str, float], Any]:
         settings = TrainingArguments(**arguments(tmp_path, 2, 2, per_device_eval_batch_size=3))
         trainer = Trainer(model=model, args=settings, eval_dataset=data)
-        return trainer.evaluate(), trainer.predict(data).predictions  # type: ignore[arg-type]  # a Dataset will do
+        return trainer.evaluate(), trainer.predict(data).predictions
 
     before, guesses = evaluated()
     with gafixer.patch.patched():
@@ -181,7 +182,7 @@ def test_a_run_leaves_nothing_on_the_trainer(tmp_path: Path) -> None:
 def test_seq2seq_trainer(tmp_path: Path) -> None:
     model = tiny.bert(tiny.BertForTokenClassification)
     settings = Seq2SeqTrainingArguments(**arguments(tmp_path, 1, 8, max_steps=1))
-    trainer = Seq2SeqTrainer(model=model, args=settings, train_dataset=Rows(8))  # type: ignore[arg-type]  # as above
+    trainer = Seq2SeqTrainer(model=model, args=settings, train_dataset=Rows(8))
     right = float(model(**tiny.tokens(classes=3)).loss.detach())
     trainer.train()
     assert logged(trainer)[0] == pytest.approx(right, abs=1e-4)

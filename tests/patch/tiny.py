@@ -29,7 +29,7 @@ LENGTH = 12
 ITEMS = (2, 2, 12, 12, 3, 3, 10, 4)
 """Scored labels per sample."""
 
-_BERT = {
+_BERT: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 16,
     "num_hidden_layers": 1,
@@ -40,7 +40,7 @@ _BERT = {
     "attention_probs_dropout_prob": 0.0,
     "num_labels": 3,
 }
-_LLAMA = {
+_LLAMA: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 16,
     "num_hidden_layers": 1,
