@@ -7,12 +7,26 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gafixer.data.transformers import COUNT, LABELS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from gafixer.analysis.values import Spot, Value
 
-__all__ = ["NOTHING", "Flow", "Honours", "LossCall", "Maker", "closed", "counted", "join", "through"]
+__all__ = [
+    "NOTHING",
+    "Flow",
+    "Honours",
+    "LossCall",
+    "Maker",
+    "closed",
+    "counted",
+    "entry_of",
+    "join",
+    "through",
+    "with_entry",
+]
 
 
 class Honours(enum.Enum):
@@ -139,3 +153,25 @@ def _marked(flow: Flow, change: Callable[[Honours], Honours]) -> Flow:
         return flow
     changed = frozenset(dataclasses.replace(call, honours=change(call.honours)) for call in flow.losses)
     return dataclasses.replace(flow, losses=changed)
+
+
+def with_entry(base: Flow, key: object, flow: Flow) -> Flow:
+    """A dict with one more entry; whoever holds the count or labels under a name carries them."""
+    entries = tuple((name, old) for name, old in base.fields or () if name != key)
+    return dataclasses.replace(
+        base,
+        count=base.count or (key == COUNT and flow.count),
+        labels=base.labels or flow.labels,
+        fields=(*entries, (str(key), flow)),
+    )
+
+
+def entry_of(base: Flow, key: object) -> Flow:
+    """An entry of a dict that isn't known: by its name it is the count, labels, a loss, or neither."""
+    if not isinstance(key, str):
+        return dataclasses.replace(base.whole(), value=None)
+    if key == COUNT:
+        return Flow(count=base.count)
+    if key == "loss":
+        return Flow(losses=base.losses)
+    return Flow(labels=base.labels and LABELS.search(key) is not None)

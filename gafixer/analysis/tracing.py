@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import tracing_calls
-from gafixer.analysis.flow import NOTHING, Flow, join
+from gafixer.analysis.flow import NOTHING, Flow, entry_of, join, with_entry
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, ModuleRef, Spot
-from gafixer.data.transformers import COUNT, LABELS
+from gafixer.data.transformers import COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -193,7 +193,7 @@ class Tracer:
                     self.heap[attr] = flow
             case ast.Subscript(value=ast.Name(id=name), slice=key):
                 base = self.frame.env.get(name, NOTHING)
-                self.frame.env[name] = _with_entry(base, self._constant(key), flow)
+                self.frame.env[name] = with_entry(base, self._constant(key), flow)
             case _:
                 pass
 
@@ -360,7 +360,7 @@ class Tracer:
             if key is None:
                 flows.append(flow)
             elif isinstance(name := self._constant(key), str):
-                flows.append(_with_entry(NOTHING, name, flow))
+                flows.append(with_entry(NOTHING, name, flow))
             else:
                 flows.append(flow.whole())
         return dataclasses.replace(join(flows), value=None)
@@ -387,25 +387,3 @@ class Tracer:
         if isinstance(op, ast.BitOr) and (left.fields or right.fields):
             return both
         return dataclasses.replace(both.whole(), value=None)
-
-
-def _with_entry(base: Flow, key: object, flow: Flow) -> Flow:
-    """A dict with one more entry; whoever holds the count or labels under a name carries them."""
-    entries = tuple((name, old) for name, old in base.fields or () if name != key)
-    return dataclasses.replace(
-        base,
-        count=base.count or (key == COUNT and flow.count),
-        labels=base.labels or flow.labels,
-        fields=(*entries, (str(key), flow)),
-    )
-
-
-def entry_of(base: Flow, key: object) -> Flow:
-    """An entry of a dict that isn't known: by its name it is the count, labels, a loss, or neither."""
-    if not isinstance(key, str):
-        return dataclasses.replace(base.whole(), value=None)
-    if key == COUNT:
-        return Flow(count=base.count)
-    if key == "loss":
-        return Flow(losses=base.losses)
-    return Flow(labels=base.labels and LABELS.search(key) is not None)

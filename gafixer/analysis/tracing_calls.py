@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import flow as flows
-from gafixer.analysis import tracing
 from gafixer.analysis.flow import NOTHING, Flow, Honours, LossCall, Maker, join
 from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, LossModule, Reduction, Spot
 from gafixer.data.losses import FUNCTIONS, MODULES
@@ -324,7 +323,7 @@ def _method(base: Flow, target: Flow, name: str, given: _Given, spot: Spot) -> F
     """A method of something that is no object of the project."""
     if name in {"get", "pop", "setdefault", "__getitem__"} and given.args and isinstance(given.args[0].value, Const):
         key = given.args[0].value.value
-        return base.get(key) or tracing.entry_of(dataclasses.replace(base, value=None), key)
+        return base.get(key) or flows.entry_of(dataclasses.replace(base, value=None), key)
     if name in {"detach", "item", "detach_", "numpy", "tolist"}:
         return Flow(labels=base.labels, count=base.count)
     if name in {"div", "div_", "mul", "mul_", "true_divide"} and given.args:
