@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import tracing_calls
+from gafixer.analysis import tracing_calls, tracing_statements
 from gafixer.analysis.flow import NOTHING, Flow, entry_of, join, with_entry
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, ModuleRef, Spot
@@ -84,125 +84,16 @@ class Tracer:
         try:
             if isinstance(func.node, ast.Lambda):
                 return self.evaluate(func.node.body)
-            self.block(func.node.body)
+            tracing_statements.block(self, func.node.body)
         finally:
             self.frames.pop()
             self.active.pop()
         return join(frame.returned)
 
-    # -- statements ----------------------------------------------------------------------------------------------
-
-    def block(self, body: list[ast.stmt]) -> bool:
-        """Run statements; whether control reaches what follows them."""
-        for statement in body:
-            self.fuel -= 1
-            if self.fuel < 0:
-                return True
-            if not self._statement(statement):
-                return False
-        return True
-
-    def _statement(self, node: ast.stmt) -> bool:
-        match node:
-            case ast.Return(value=value):
-                if value is not None:
-                    self.frame.returned.append(self.evaluate(value))
-                return False
-            case ast.Raise() | ast.Continue() | ast.Break():
-                return False
-            case ast.If(test=test, body=body, orelse=orelse):
-                return self._if(self.decide(test), body, orelse)
-            case ast.For(target=target, iter=iterable) | ast.AsyncFor(target=target, iter=iterable):
-                self.assign(target, self.evaluate(iterable).whole())
-                self._maybe(node.body)
-                self._maybe(node.orelse)
-            case ast.While():
-                self._maybe(node.body)
-            case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
-                for item in items:
-                    entered = self.evaluate(item.context_expr)
-                    if item.optional_vars is not None:
-                        self.assign(item.optional_vars, entered)
-                return self.block(body)
-            case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
-                reached = self.block(body) and self.block(orelse)
-                for handler in handlers:
-                    self._maybe(handler.body)
-                return self.block(final) and reached
-            case _:
-                self._simple(node)
-        return True
-
-    def _simple(self, node: ast.stmt) -> None:
-        match node:
-            case ast.Expr(value=value):
-                self.evaluate(value)
-            case ast.Assign(targets=targets, value=value):
-                result = self.evaluate(value)
-                for target in targets:
-                    self.assign(target, result)
-            case ast.AnnAssign(target=target, value=value) if value is not None:
-                self.assign(target, self.evaluate(value))
-            case ast.AugAssign(target=target, op=op, value=value):
-                self.assign(target, self._combined(op, self.evaluate(target), self.evaluate(value)))
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                self.frame.env[name] = Flow(value=self._closure(node))
-            case _:
-                pass
-
-    def _closure(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Func:
+    def closure(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Func:
+        """A function that is defined inside the running one."""
         self._around[id(node)] = self.frame
         return Func(self.frame.module.path, node, id(node), owner=self.frame.owner)
-
-    def _if(self, known: bool | None, body: list[ast.stmt], orelse: list[ast.stmt]) -> bool:
-        if known is not None:
-            return self.block(body if known else orelse)
-        before = dict(self.frame.env), dict(self.heap)
-        first = self.block(body)
-        after = self.frame.env, self.heap
-        self.frame.env, self.heap = dict(before[0]), dict(before[1])
-        second = self.block(orelse)
-        if first and second:
-            self._merge(*after)
-        elif first:
-            self.frame.env, self.heap = after
-        return first or second
-
-    def _maybe(self, body: list[ast.stmt]) -> None:
-        """A block that may not run."""
-        self._if(None, body, [])
-
-    def _merge(self, env: dict[str, Flow], heap: dict[str, Flow]) -> None:
-        for mine, other in ((self.frame.env, env), (self.heap, heap)):
-            for name, flow in other.items():
-                mine[name] = join([flow, mine[name]]) if name in mine else flow
-
-    def assign(self, target: ast.expr, flow: Flow) -> None:
-        """Bind a target."""
-        match target:
-            case ast.Name(id=name):
-                self.frame.env[name] = flow
-            case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                parts = flow.parts if flow.parts is not None and len(flow.parts) == len(elements) else None
-                for index, element in enumerate(elements):
-                    self.assign(element, parts[index] if parts else self._unpacked(flow, index))
-            case ast.Starred(value=inner):
-                self.assign(inner, flow.whole())
-            case ast.Attribute(value=ast.Name(id=name), attr=attr):
-                if isinstance(self.frame.env.get(name, NOTHING).value, Instance):
-                    self.heap[attr] = flow
-            case ast.Subscript(value=ast.Name(id=name), slice=key):
-                base = self.frame.env.get(name, NOTHING)
-                self.frame.env[name] = with_entry(base, self._constant(key), flow)
-            case _:
-                pass
-
-    @staticmethod
-    def _unpacked(flow: Flow, index: int) -> Flow:
-        """An element of something that is no known tuple: of a model's output the first is the loss."""
-        if flow.fields is not None and (loss := flow.get("loss")) is not None:
-            return loss if index == 0 else NOTHING
-        return flow.whole()
 
     # -- conditions ----------------------------------------------------------------------------------------------
 
@@ -265,7 +156,7 @@ class Tracer:
             case ast.Subscript(value=inner, slice=key):
                 return self._subscript(self.evaluate(inner), key)
             case ast.BinOp(left=left, op=op, right=right):
-                return self._combined(op, self.evaluate(left), self.evaluate(right))
+                return self.combined(op, self.evaluate(left), self.evaluate(right))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 known = self.decide(test)
                 if known is not None:
@@ -278,10 +169,10 @@ class Tracer:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node)
             case ast.Lambda():
-                return Flow(value=self._closure(node))
+                return Flow(value=self.closure(node))
             case ast.NamedExpr(target=target, value=value):
                 result = self.evaluate(value)
-                self.assign(target, result)
+                tracing_statements.assign(self, target, result)
                 return result
             case ast.JoinedStr():
                 return NOTHING
@@ -328,12 +219,13 @@ class Tracer:
             return base.get(attr) or NOTHING
         return dataclasses.replace(base.whole(), value=None) if attr != "logits" else NOTHING
 
-    def _constant(self, node: ast.expr) -> object:
+    def constant(self, node: ast.expr) -> object:
+        """The literal that an expression is, or None."""
         flow = self.evaluate(node)
         return flow.value.value if isinstance(flow.value, Const) else None
 
     def _subscript(self, base: Flow, key_node: ast.expr) -> Flow:
-        key = self._constant(key_node)
+        key = self.constant(key_node)
         if base.parts is not None and isinstance(key, int) and -len(base.parts) <= key < len(base.parts):
             return base.parts[key]
         if base.fields is not None:
@@ -359,7 +251,7 @@ class Tracer:
             flow = self.evaluate(value)
             if key is None:
                 flows.append(flow)
-            elif isinstance(name := self._constant(key), str):
+            elif isinstance(name := self.constant(key), str):
                 flows.append(with_entry(NOTHING, name, flow))
             else:
                 flows.append(flow.whole())
@@ -370,12 +262,12 @@ class Tracer:
         for generator in node.generators:
             drawn = self.evaluate(generator.iter)
             source.append(drawn)
-            self.assign(generator.target, drawn.whole())
+            tracing_statements.assign(self, generator.target, drawn.whole())
         if isinstance(node, ast.DictComp):
             return dataclasses.replace(join(source), value=None)
         return dataclasses.replace(self.evaluate(node.elt).whole(), value=None)
 
-    def _combined(self, op: ast.operator, left: Flow, right: Flow) -> Flow:
+    def combined(self, op: ast.operator, left: Flow, right: Flow) -> Flow:
         """Arithmetic: a loss that meets the count is divided by it."""
         if isinstance(op, ast.Div | ast.FloorDiv | ast.Mult):
             return tracing_calls.scaled(left, right, divides=not isinstance(op, ast.Mult))
