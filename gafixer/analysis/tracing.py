@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import tracing_calls, tracing_statements
+from gafixer.analysis import tracing_calls, tracing_library, tracing_statements
 from gafixer.analysis.flow import NOTHING, Flow, entry_of, join, with_entry
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, ModuleRef, Spot
@@ -270,7 +270,7 @@ class Tracer:
     def combined(self, op: ast.operator, left: Flow, right: Flow) -> Flow:
         """Arithmetic: a loss that meets the count is divided by it."""
         if isinstance(op, ast.Div | ast.FloorDiv | ast.Mult):
-            return tracing_calls.scaled(left, right, divides=not isinstance(op, ast.Mult))
+            return tracing_library.scaled(left, right, divides=not isinstance(op, ast.Mult))
         both = join([left, right])
         if isinstance(op, ast.Add) and left.parts is not None and right.parts is not None:
             return Flow(parts=left.parts + right.parts)

@@ -73,6 +73,14 @@ DROPS = {
         def compute(self, logits, labels):
             return F.nll_loss(logits.log_softmax(-1), labels)
     """,
+    "a criterion from a factory": """
+        def forward(self, x, labels=None, **kwargs):
+            criterion = self.make_loss()
+            return {"loss": criterion(self.head(x), labels)}
+
+        def make_loss(self):
+            return CrossEntropyLoss(label_smoothing=0.1)
+    """,
     "a mean by hand": """
         def forward(self, x, labels=None, **kwargs):
             loss = F.cross_entropy(self.head(x), labels, reduction="none")
