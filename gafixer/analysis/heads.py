@@ -99,11 +99,14 @@ def _classes(module: Module) -> Iterator[ast.ClassDef]:
 
 
 def _may_be_head(block: Block) -> bool:
+    """A block may hold several classes: one of them is enough."""
     if not block.text.startswith(("class", "@")):
         return False
-    forward = _FORWARD.search(block.text)
-    if forward is not None:
-        return _TARGET.search(forward[0]) is not None
+    forwards = _FORWARD.findall(block.text)
+    if any(_TARGET.search(forward) for forward in forwards):
+        return True
+    if forwards and block.name is not None:
+        return False
     return block.text.count("\n") < _SHORT and _INHERITS.search(block.text) is not None
 
 

@@ -299,6 +299,24 @@ def test_positions_are_not_counted() -> None:
     assert not head(body, name="XForQuestionAnswering").counted
 
 
+def test_several_classes_in_a_block() -> None:
+    """A bracket that is open in a docstring joins a class with what follows it."""
+    found = read(
+        '''
+        class Encoder(PreTrainedModel):
+            """An encoder :-("""
+            def forward(self, x, **kwargs):
+                return x
+
+        @decorated
+        class XForTokenClassification(PreTrainedModel):
+            def forward(self, x, labels=None, **kwargs):
+                return {"loss": F.cross_entropy(self.head(x), labels)}
+        '''
+    )
+    assert list(found) == ["XForTokenClassification"]
+
+
 def test_no_head() -> None:
     assert read("class Encoder(PreTrainedModel):\n    def forward(self, x, **kwargs):\n        return x\n") == {}
     assert read("class Plain:\n    def forward(self, x, labels):\n        return F.cross_entropy(x, labels)\n") == {}
