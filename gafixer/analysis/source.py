@@ -130,8 +130,12 @@ class _Reader:
             return True
         if self._first.startswith("@") and not self._defines:
             return True
-        # Brackets in strings and comments are counted too; a definition never stands inside real ones.
-        return _DEFINITION.match(following) is None and any(counts[a] > counts[b] for a, b in ("()", "[]", "{}"))
+        # Brackets in strings and comments are counted too; no definition or decorator stands inside real ones.
+        return (
+            _DEFINITION.match(following) is None
+            and not following.startswith("@")
+            and any(counts[a] > counts[b] for a, b in ("()", "[]", "{}"))
+        )
 
     def name(self, block: str) -> str | None:
         """What the block defines; None where it must be looked into, because it may be more than one thing."""
