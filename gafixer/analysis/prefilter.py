@@ -25,6 +25,8 @@ _TRAINER = re.compile(
 )
 _MODEL = re.compile(rb"PreTrainedModel|\bclass \w+\([^)]*For[A-Z]\w*[^)]*\):")
 _TARGETS = re.compile(rb"\blabels\b")
+#: A head that has its forward from elsewhere.
+_INHERITS = re.compile(rb"\bclass \w+\([^)]*\b\w*For[A-Z]\w*[^)]*PreTrainedModel")
 
 
 def matter(source: bytes) -> Matter:
@@ -35,16 +37,18 @@ def matter(source: bytes) -> Matter:
     if _TRAINER.search(source) is not None:
         found |= Matter.TRAINER
     # Plain searches first: most files fail the first one, and those cost next to nothing.
-    if (
-        b"class " in source
-        and b"loss" in source
-        and _MODEL.search(source) is not None
-        and _TARGETS.search(source) is not None
-    ):
+    if b"class " in source and _is_head(source):
         found |= Matter.HEAD
     if b"Trainer(" in source and b"transformers" in source:
         found |= Matter.USER
     return found
+
+
+def _is_head(source: bytes) -> bool:
+    """Whether a class may be a head: it takes labels and makes a loss, or inherits both."""
+    if b"loss" in source and _TARGETS.search(source) is not None and _MODEL.search(source) is not None:
+        return True
+    return b"PreTrainedModel" in source and _INHERITS.search(source) is not None
 
 
 def may_matter(source: bytes) -> bool:

@@ -6,8 +6,10 @@ import textwrap
 
 import pytest
 
+from gafixer.analysis import prefilter
 from gafixer.analysis.flow import Honours, Maker
 from gafixer.analysis.heads import HeadSite, heads
+from gafixer.analysis.prefilter import Matter
 from gafixer.analysis.project import MemoryProject
 from gafixer.analysis.source import Module
 
@@ -320,3 +322,10 @@ def test_several_classes_in_a_block() -> None:
 def test_no_head() -> None:
     assert read("class Encoder(PreTrainedModel):\n    def forward(self, x, **kwargs):\n        return x\n") == {}
     assert read("class Plain:\n    def forward(self, x, labels):\n        return F.cross_entropy(x, labels)\n") == {}
+
+
+def test_prefilter_lets_heads_and_overrides_pass() -> None:
+    assert prefilter.matter(b"class A(BForTokenClassification, XPreTrainedModel): ...\n") is Matter.HEAD
+    assert Matter.HEAD in prefilter.matter((IMPORTS + "class A(PreTrainedModel):\n    labels = loss = 1\n").encode())
+    assert prefilter.matter(b"def compute_loss(self, model, inputs):\n    pass\n") is Matter.TRAINER
+    assert prefilter.matter(b"from torch import nn\nclass A(nn.Module):\n    pass\n") is Matter.NOTHING
