@@ -1,0 +1,245 @@
+"""One libcst transformation of a file: the parts of its plans, all at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gafixer.codemod.locate import Locator, Statement
+from gafixer.codemod.plan import Declined, Insert, Keyword, Move, Operand, Remove, Replace, Unwrap, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gafixer.codemod.plan import Part
+    from gafixer.codemod.tree import Tree
+
+__all__ = ["rewrite"]
+
+_STASH = "_gafixer_moved_"
+
+
+def rewrite(tree: Tree, parts: Iterable[Part], top: Sequence[str] = (), top_row: int = 1, imports: Sequence[str] = ()) -> str:
+    """The new source.
+
+    `top` are functions to put before the top-level statement that row `top_row` is in, `imports` import statements to
+    add.
+
+    Raises:
+        Declined: a part's place could not be found.
+    """
+    module = cst.parse_module(tree.source)
+    change = _Change(Locator(tree, module), module)
+    for part in parts:
+        change.take(part)
+    changed = module.visit(change)
+    assert isinstance(changed, cst.Module)
+    if change.moved:
+        changed = changed.visit(_Unstash(change.moved))
+        assert isinstance(changed, cst.Module)
+    return _with_top(tree, module, changed, top, top_row, imports).code
+
+
+class _Change(cst.CSTTransformer):
+    def __init__(self, locator: Locator, module: cst.Module) -> None:
+        self._locate = locator
+        self._config = module.config_for_parsing
+        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword]] = defaultdict(list)
+        self._removed: set[cst.CSTNode] = set()
+        self._moved: dict[cst.CSTNode, str] = {}
+        self._beside: dict[cst.CSTNode, list[tuple[Where, int, int, cst.BaseStatement]]] = defaultdict(list)
+        self.moved: dict[str, cst.BaseStatement] = {}
+
+    def take(self, part: Part) -> None:
+        """Look up the places of a part."""
+        match part:
+            case Replace() | Unwrap() | Keyword():
+                self._expressions[self._locate.expression(part.spot)].append(part)
+            case Remove(spot=spot):
+                self._removed.add(self._locate.statement(spot))
+            case Insert(spot=spot, where=where, code=code, rank=rank):
+                new = cst.parse_statement(code, self._config)
+                self._beside[self._locate.statement(spot)].append((where, rank, spot.row, new))
+            case Move(spot=spot, anchor=anchor, where=where, rank=rank):
+                name = f"{_STASH}{len(self._moved)}"
+                self._moved[self._locate.statement(spot)] = name
+                new = cst.parse_statement(name, self._config)
+                self._beside[self._locate.statement(anchor)].append((where, rank, spot.row, new))
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def] # libcst's own signature is a TypeVar per node
+        """Change expressions; blocks have methods of their own."""
+        done = super().on_leave(original_node, updated_node)
+        for part in self._expressions.get(original_node, ()):
+            match part:
+                case Replace(code=code):
+                    done = cst.parse_expression(code, self._config)
+                case Unwrap(keep=keep):
+                    done = _operand(done, keep)
+                case Keyword(name=name, code=code):
+                    done = _with_keyword(done, name, code)
+        return done
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def leave_IndentedBlock(self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock) -> cst.IndentedBlock:
+        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
+
+    def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
+        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
+
+    def _statements(self, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode]) -> list[cst.BaseStatement]:
+        made: list[cst.BaseStatement] = []
+        orphans: list[cst.EmptyLine] = []
+        for original, updated in zip(before, after, strict=True):
+            assert isinstance(updated, Statement)
+            beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
+            new = {where: [entry[3] for entry in beside if entry[0] is where] for where in Where}
+            if orphans:
+                updated = updated.with_changes(leading_lines=[*orphans, *updated.leading_lines])  # noqa: PLW2901
+                orphans = []
+            ahead = new[Where.BEFORE]
+            if ahead and original not in self._removed and original not in self._moved:
+                blank, rest = _blank_and_rest(updated.leading_lines)
+                made += [ahead[0].with_changes(leading_lines=blank), *ahead[1:]]
+                updated = updated.with_changes(leading_lines=rest)  # noqa: PLW2901
+            else:
+                made += ahead
+            made += new[Where.START]
+            if original in self._moved:
+                blank, rest = _blank_and_rest(updated.leading_lines)
+                self.moved[self._moved[original]] = updated.with_changes(leading_lines=rest)
+                orphans = blank if blank and made else []
+            elif original in self._removed:
+                orphans = list(updated.leading_lines)
+            else:
+                made.append(updated)
+            made += new[Where.AFTER]
+        return made or [cst.SimpleStatementLine([cst.Pass()])]
+
+
+class _Unstash(cst.CSTTransformer):
+    """Puts moved statements where their names stand for them."""
+
+    def __init__(self, moved: dict[str, cst.BaseStatement]) -> None:
+        self._moved = moved
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement:
+        match original_node.body:
+            case [cst.Expr(value=cst.Name(value=name))] if name in self._moved:
+                found = self._moved[name]
+                return found.with_changes(leading_lines=[*updated_node.leading_lines, *found.leading_lines])  # type: ignore[attr-defined] # statements have them
+            case _:
+                return updated_node
+
+
+def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
+    """Blank lines at the head, and the rest, which begins with a comment."""
+    first = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+    return list(lines[:first]), list(lines[first:])
+
+
+def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
+    match node, keep:
+        case cst.BinaryOperation(left=kept), Operand.LEFT:
+            pass
+        case cst.BinaryOperation(right=kept), Operand.RIGHT:
+            pass
+        case cst.Call(args=[cst.Arg(value=kept), *_]), Operand.ARGUMENT:
+            pass
+        case cst.Call(func=cst.Attribute(value=kept)), Operand.RECEIVER:
+            pass
+        case _:
+            raise Declined("a division could not be taken apart")
+    if node.lpar and not kept.lpar and isinstance(kept, cst.BinaryOperation | cst.UnaryOperation | cst.IfExp):
+        kept = kept.with_changes(lpar=node.lpar, rpar=node.rpar)
+    return kept
+
+
+def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
+    if not isinstance(node, cst.Call):
+        raise Declined("a loss call could not be located")
+    value = cst.parse_expression(code)
+    for position, arg in enumerate(node.args):
+        if arg.keyword is not None and arg.keyword.value == name:
+            args = list(node.args)
+            args[position] = arg.with_changes(value=value)
+            return node.with_changes(args=args)
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    new = cst.Arg(value, cst.Name(name), equal)
+    if not node.args:
+        return node.with_changes(args=[new])
+    *first, last = node.args
+    if isinstance(last.comma, cst.Comma):  # one argument a line, with a comma after the last: keep both habits
+        between = first[-1].comma if first else cst.Comma(whitespace_after=node.whitespace_before_args)
+        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
+    else:
+        space = first[-1].comma.whitespace_after if first and isinstance(first[-1].comma, cst.Comma) else cst.SimpleWhitespace(" ")
+        new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
+        last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
+    return node.with_changes(args=[*first, last, new])
+
+
+# -- the top level ---------------------------------------------------------------------------------------------------
+
+
+def _with_top(
+    tree: Tree, before: cst.Module, after: cst.Module, top: Sequence[str], row: int, imports: Sequence[str]
+) -> cst.Module:
+    if not top and not imports:
+        return after
+    position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
+    body = list(after.body)
+    # Statements of the top level are never moved or removed, so both trees count them alike.
+    index = _index(before, position)
+    made: list[cst.BaseStatement] = []
+    for text in top:
+        helper = cst.parse_statement(text, before.config_for_parsing)
+        made.append(helper.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2))
+    first = body[index]
+    lines = list(getattr(first, "leading_lines", ()))
+    gap = 2 - _blank_lines(lines)
+    if made and gap > 0:
+        body[index] = first.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * gap, *lines])
+    body[index:index] = made
+    where = _import_index(after)
+    body[where:where] = [cst.parse_statement(line, before.config_for_parsing) for line in imports]
+    return after.with_changes(body=body)
+
+
+def _blank_lines(lines: Sequence[cst.EmptyLine]) -> int:
+    return next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+
+
+def _index(module: cst.Module, position: int) -> int:
+    """Which line or compound of the module holds its n-th statement."""
+    seen = 0
+    for index, node in enumerate(module.body):
+        seen += len(node.body) if isinstance(node, cst.SimpleStatementLine) else 1
+        if seen > position:
+            return index
+    raise Declined("the function could not be located at the top level")
+
+
+def _import_index(module: cst.Module) -> int:
+    """After the imports at the head of the file, before the first that is relative."""
+    found = 0
+    for index, node in enumerate(module.body):
+        match node:
+            case cst.SimpleStatementLine(body=[cst.Import() | cst.ImportFrom(relative=[])]):
+                found = index + 1
+            case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())]):
+                found = max(found, index + 1) if index == 0 else found
+            case cst.SimpleStatementLine(body=[cst.ImportFrom()]):
+                pass
+            case _ if found:
+                break
+            case _:
+                pass
+    return found

@@ -1,0 +1,129 @@
+"""From the findings of a window to its one plan. Which part a code asks for stands in one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.events import EventKind
+from gafixer.analysis.site import Divisor, Scale
+from gafixer.analysis.values import Author
+from gafixer.analysis.windows import Shape
+from gafixer.codemod import order
+from gafixer.codemod.division import dropped
+from gafixer.codemod.plan import Declined, Plan, merge
+from gafixer.codemod.rescale import rescale
+from gafixer.findings import Applicability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gafixer.analysis.site import Division, Site
+    from gafixer.analysis.values import Spot
+    from gafixer.codemod.tree import Tree
+    from gafixer.findings import Finding
+
+__all__ = ["compose", "window_key"]
+
+#: Findings that one division by the window's items mends.
+_RESCALED = frozenset({"GA101", "GA102", "GA104", "GA105"})
+#: The window that a loop leaves over.
+_LEFT_OVER = frozenset({"GA201", "GA206"})
+#: Codes that have no fix, or none of this kind.
+_NONE = frozenset({"GA106", "GA107", "GA401", "GA402", "GA501"})
+
+
+def window_key(site: Site) -> object:
+    """Sites of one key have one window: the loop, and the step that ends it."""
+    window = site.window
+    return (window.loop.spot if window.loop is not None else None, window.step.spot if window.step is not None else site.backward.spot)
+
+
+def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]]) -> Plan:
+    """The plan of a window.
+
+    Raises:
+        Declined: a part can't be done, or two parts contradict each other.
+    """
+    return merge([_of_site(tree, site, {f.code for f in said}) for site, said in group])
+
+
+def _of_site(tree: Tree, site: Site, codes: set[str]) -> Plan:
+    if codes & _NONE:
+        raise Declined("there is no automatic fix for this")
+    if "GA208" in codes:
+        return order.backward_out(tree, site)
+    if "GA207" in codes:
+        return order.step_out(tree, site)
+    plans = []
+    twice = "GA103" in codes
+    if twice and not _needs_rescale(site):
+        plans.append(_once(tree, site))
+        codes = codes - _RESCALED
+    if codes & _LEFT_OVER:
+        plans.append(order.flush(tree, site, mended="GA202" in codes))
+    elif "GA202" in codes:
+        plans.append(order.guard(tree, site))
+    if codes & (_RESCALED | ({"GA103"} if twice and _needs_rescale(site) else set())) or (
+        codes & _LEFT_OVER and _is_by_steps(site)
+    ):
+        plans.append(rescale(tree, site))
+    for code, kind, make in _MOVED:
+        if code in codes:
+            plans.append(make(tree, site, _moved(site, kind, code)))
+    if not plans:
+        raise Declined("there is no automatic fix for this")
+    made = merge(plans)
+    if codes & _LEFT_OVER and made.helper is not None:
+        # With its own count the window that is left over is right whatever its length.
+        made = replace(made, applicability=max((p.applicability for p in plans if p.helper), key=_ORDER.index))
+    return made
+
+
+_ORDER = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]
+_MOVED: tuple[tuple[str, EventKind, Callable[[Tree, Site, Spot], Plan]], ...] = (
+    ("GA203", EventKind.CLEAR, order.clear),
+    ("GA204", EventKind.CLIP, order.clip),
+    ("GA205", EventKind.SCHEDULE, order.schedule),
+)
+
+
+def _moved(site: Site, kind: EventKind, code: str) -> Spot:
+    """The event that a rule spoke of: the first of its kind inside the window."""
+    for event in site.happening(kind):
+        match kind:
+            case EventKind.CLIP:
+                if event.order > site.backward.order:
+                    return event.spot
+            case EventKind.SCHEDULE:
+                if event.value is None and site.within_window(event):
+                    return event.spot
+            case _:
+                if site.within_window(event):
+                    return event.spot
+    raise Declined(f"what {code} speaks of is not in sight")
+
+
+def _is_by_steps(site: Site) -> bool:
+    return any(t.divided_by(Divisor.STEPS) and not t.divided_by(Divisor.WINDOW_ITEMS) for t in site.terms)
+
+
+def _needs_rescale(site: Site) -> bool:
+    """Whether dividing once by the steps would still be wrong."""
+    return any(t.varies and t.scale is Scale.MEAN for t in site.terms)
+
+
+def _once(tree: Tree, site: Site) -> Plan:
+    """Drop the code's own division: the other one stays."""
+    found: dict[object, Division] = {}
+    for term in site.terms:
+        below = term.divided_by(Divisor.STEPS)
+        own = [d for d in below if d.author is Author.CODE]
+        for division in own if len(own) < len(below) else own[:1]:
+            found[division.spot] = division
+    parts = frozenset(part for division in found.values() for part in dropped(tree, division))
+    return Plan(parts, Applicability.SAFE, "Divide once")
+
+
+def _guarded(site: Site) -> bool:
+    return site.window.shape is Shape.GUARDED

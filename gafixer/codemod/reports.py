@@ -1,0 +1,137 @@
+"""What the user reports keeps its meaning: where the loss variable became a sum, its readers get the mean it was."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.site import Divisor
+from gafixer.codemod.loss import Summed, spot_of
+from gafixer.codemod.plan import Declined, Replace
+from gafixer.codemod.tree import Tree, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gafixer.analysis.site import Division
+    from gafixer.codemod.plan import Part
+    from gafixer.codemod.window import Layout
+
+__all__ = ["reads"]
+
+
+def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division], own: str) -> set[Part]:
+    """Parts that let every reader of the loss, backward aside, read what it read before."""
+    made = tree.statement_of(loss.node)
+    carriers = _carriers(tree, place, made)
+    if not carriers or made is None:
+        return set()
+    scope: ast.AST = place.loop if place.loop is not None and tree.contains(place.loop, made) else place.home
+    parts: set[Part] = set()
+    for node in ast.walk(scope):
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node.id not in carriers:
+            continue
+        statement = tree.statement_of(node)
+        if statement is None or statement.lineno <= made.lineno or _leads_to_backward(tree, statement, carriers):
+            continue
+        after = [d for d in divisions if _before(d, statement)]
+        parts |= _read(tree, node, after, own, boxed=loss.boxed)
+    return parts
+
+
+def _carriers(tree: Tree, place: Layout, made: ast.stmt | None) -> set[str]:
+    """Names that hold the loss on its way to backward."""
+    match made:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            found = {name}
+        case _:
+            return set()
+    going = {n.id for n in ast.walk(place.call) if isinstance(n, ast.Name)}
+    for node in sorted((n for n in ast.walk(place.home) if isinstance(n, ast.Assign)), key=lambda n: n.lineno):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if node.lineno > made.lineno and name in going:
+                if any(isinstance(n, ast.Name) and n.id in found for n in ast.walk(value)):
+                    found.add(name)
+            case _:
+                pass
+    return found
+
+
+def _leads_to_backward(tree: Tree, statement: ast.stmt, carriers: set[str]) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AugAssign(target=ast.Name(id=name)):
+            return name in carriers
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr), args=args)):
+            if attr in {"backward", "manual_backward"}:
+                return True
+            return attr in {"div_", "mul_"} and len(args) == 1
+        case _:
+            return False
+
+
+def _before(division: Division, statement: ast.stmt) -> bool:
+    """Whether a division changed the variable before a statement reads it."""
+    return division.spot is not None and division.divisor is Divisor.STEPS and division.spot.row < statement.lineno
+
+
+def _read(tree: Tree, node: ast.Name, divisions: Sequence[Division], own: str, *, boxed: bool) -> set[Part]:
+    """The mean in the place of one read; a factor that undid the division goes with it."""
+    names = [d for d in divisions if not _is_backward_only(tree, d)]
+    texts = [_by(tree, d) for d in names]
+    if boxed and not texts:
+        return set()
+    mean = node.id if boxed else f"{node.id} / {own}"
+    undone = _undone(tree, node, texts)
+    if undone is not None and len(texts) == 1:
+        code = ast.unparse(undone.left).replace(node.id, f"({mean})", 1) if not boxed else tree.text(undone.left)
+        return {Replace(spot_of(tree, undone), code)}
+    mean += "".join(f" / {text}" for text in texts)
+    bare = isinstance(tree.parent(node), ast.Call | ast.Assign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict)
+    called = isinstance(parent := tree.parent(node), ast.Call) and parent.func is node
+    return {Replace(spot_of(tree, node), mean if bare and not called else f"({mean})")}
+
+
+def _undone(tree: Tree, node: ast.Name, texts: Sequence[str]) -> ast.BinOp | None:
+    """``loss.item() * steps`` around a read."""
+    for outer in tree.around(node):
+        match outer:
+            case ast.BinOp(left=left, op=ast.Mult(), right=right) if tree.contains(left, node) and tree.text(right) in texts:
+                return outer
+            case ast.stmt():
+                return None
+            case _:
+                pass
+    return None
+
+
+def _is_backward_only(tree: Tree, division: Division) -> bool:
+    """Whether a division is in the backward call itself and leaves the variable alone."""
+    assert division.spot is not None
+    match tree.statement(division.spot):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="backward" | "manual_backward"))):
+            return True
+        case _:
+            return False
+
+
+def _by(tree: Tree, division: Division) -> str:
+    found = _divisor(tree, division)
+    if found is None:
+        raise Declined("the loss is reported after a division that can't be repeated")
+    text = tree.text(found)
+    return f"({text})" if isinstance(found, ast.BinOp) else text
+
+
+def _divisor(tree: Tree, division: Division) -> ast.expr | None:
+    assert division.spot is not None
+    for node in tree.at(division.spot):
+        match node:
+            case ast.BinOp(op=ast.Div(), right=right) | ast.AugAssign(op=ast.Div(), value=right):
+                return right
+            case ast.Call(args=args) if args:
+                return args[-1]
+            case ast.Expr(value=ast.Call(args=args)) if args:
+                return args[-1]
+            case _:
+                pass
+    return None
