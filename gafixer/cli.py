@@ -51,9 +51,8 @@ def _forward(name: str, module: str, attribute: str, summary: str) -> click.Comm
     def call(arguments: tuple[str, ...]) -> None:
         target = getattr(importlib.import_module(module), attribute)
         if isinstance(target, click.Command):
-            target.main(list(arguments), prog_name=f"gafixer {name}", standalone_mode=False)
-        else:
-            sys.exit(target(list(arguments)))
+            sys.exit(target.main(list(arguments), prog_name=f"gafixer {name}", standalone_mode=False))
+        sys.exit(target(list(arguments)))
 
     return click.Command(
         name,

@@ -119,7 +119,7 @@ def _reject(options: Options) -> None:
     if options.stdin_filename is not None and options.paths != ("-",):
         raise SettingsError("--stdin-filename needs - as the path")
     for path in options.paths:
-        if path != "-" and not Path(path).exists():
+        if path != "-" and not (path and Path(path).exists()):
             raise SettingsError(f"{path}: no such file or folder{_neighbour(path)}")
 
 

@@ -49,11 +49,20 @@ def same_subject(subject: Value | None, site: Site) -> bool:
 def guarded_backward(site: Site) -> bool:
     """Whether backward itself stands under the guard that counts microbatches."""
     own = [f for f in site.backward.frames if isinstance(f, Branch)]
+    others = [e for e in site.happening(EventKind.BACKWARD) if e is not site.backward and e.loops == site.backward.loops]
+    if any(not _same_arm(e, site.backward) for e in others):
+        return False
     guard = guards.read(own)
     if guard is None or guard.framework or guard.named or guard.only_last or guard.steps is None:
         return False
     index = guard.index
     return index is not None and bool(site.backward.loops) and index.loop == site.backward.loops[-1].id
+
+
+def _same_arm(event: Event, backward: Event) -> bool:
+    """Whether an event is under every condition that the backward call is under, or in the other arm of one."""
+    mine = {f.spot for f in backward.frames if isinstance(f, Branch)}
+    return mine <= {f.spot for f in event.frames if isinstance(f, Branch)}
 
 
 def backward_after_loop(site: Site) -> bool:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import signal
 import subprocess
 import sys
-import time
-from typing import TYPE_CHECKING, Any
+import types
+from typing import TYPE_CHECKING
 
+import click
 import pytest
 
-from gafixer import __version__
-from tests.command import FAKE, REAL, gafixer
+from gafixer import __version__, cli
+from tests.command import REAL, gafixer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +57,7 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "no such rule": (["scan", "--select", "GA110"], 2, "", "unknown rule 'GA110'; did you mean 'GA1"),
     "no such rule name": (["scan", "--ignore", "windowleaks"], 2, "", "did you mean 'window-leaks'?"),
     "no such path": (["scan", "trian.py"], 2, "", "trian.py: no such file or folder; did you mean 'train.py'?"),
+    "empty path": (["scan", ""], 2, "", ": no such file or folder\n"),
     "no such option": (["scan", "--selct", "GA101"], 2, "", "--select"),
     "no such command": (["scna"], 2, "", "scna"),
     "no such severity": (["scan", "--min-severity", "loud"], 2, "", "loud"),
@@ -236,88 +236,6 @@ def test_settings_file(project: Path) -> None:
     assert codes(gafixer("scan", "..", "--output-format", "json", cwd=project / "sub")) == ["GA101"]
 
 
-@pytest.mark.parametrize(
-    ("environment", "terminal", "coloured"),
-    [
-        ({}, False, False),
-        ({}, True, True),
-        ({"NO_COLOR": "1"}, True, False),
-        ({"TERM": "dumb"}, True, False),
-        ({"FORCE_COLOR": "1"}, False, True),
-    ],
-)
-def test_colour(project: Path, environment: dict[str, str], terminal: bool, coloured: bool) -> None:
-    """Colour on a terminal only; NO_COLOR and FORCE_COLOR are kept."""
-    arguments = ["scan", "train.py"]
-    if terminal:
-        out = on_terminal(arguments, project, environment)
-    else:
-        out = gafixer(*arguments, cwd=project, env=environment).stdout
-    assert "GA101" in out
-    assert ("\x1b[" in out) == coloured
-
-
-def test_escapes_in_scanned_code_do_not_reach_the_terminal(tmp_path: Path) -> None:
-    """Neither from the code nor from the name of a file."""
-    name = "a\x1b[31m\n.py"
-    (tmp_path / name).write_text("x = '\x1b]0;owned\x07'  # GA101 error \x9b31m \u202e\n")
-    for format_ in ("full", "concise", "json"):
-        run = gafixer("scan", "--output-format", format_, cwd=tmp_path)
-        assert run.returncode == 1
-        assert not any(character in run.stdout for character in "\x1b\x07\x9b\u202e")
-
-
-def test_names_that_are_no_text(tmp_path: Path) -> None:
-    """A file whose name is not UTF-8 is scanned and shown."""
-    (tmp_path / os.fsdecode(b"caf\xe9.py")).write_text("# GA101 error")
-    for arguments in ([], ["--output-format", "json"], ["--jobs", "2"]):
-        run = gafixer("scan", *arguments, cwd=tmp_path)
-        assert run.returncode == 1
-        assert "caf" in run.stdout
-
-
-def test_narrow_output_encoding(tmp_path: Path) -> None:
-    """A terminal that can't show a character gets its escape, not a crash."""
-    (tmp_path / "a.py").write_text("x = '日本'  # GA101 error\n", encoding="utf-8")
-    run = gafixer("scan", cwd=tmp_path, env={"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"})
-    assert (run.returncode, r"\u65e5\u672c" in run.stdout) == (1, True)
-
-
-def test_broken_pipe(tmp_path: Path) -> None:
-    """Who reads no further gets no complaint, and the exit code still tells what was found."""
-    (tmp_path / "a.py").write_text("# GA101 error\n" * 20_000)
-    run = subprocess.Popen([*FAKE, "scan"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    assert run.stderr is not None
-    run.stdout.readline()
-    run.stdout.close()
-    complaint = run.stderr.read()
-    run.stderr.close()
-    assert run.wait(timeout=60) == 1
-    assert complaint.startswith("gafixer: found 20000 errors in 1 file")
-    assert complaint.count("\n") == 1
-
-
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_interrupt(tmp_path: Path, jobs: str) -> None:
-    """Ctrl-C: 130, and nothing but perhaps an empty line."""
-    for number in range(2_000):
-        (tmp_path / f"f{number}.py").write_text("# GA101 error\n" * 2_000)
-    run = subprocess.Popen(
-        [*FAKE, "scan", "--jobs", jobs],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        text=True,
-    )
-    time.sleep(1.0)
-    assert run.poll() is None
-    os.killpg(run.pid, signal.SIGINT)
-    out, err = run.communicate(timeout=60)
-    assert (run.returncode, out, err.strip()) == (130, "", "")
-
-
 @pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["scan", "clean.py"], ["scan", "unwanted.py"]])
 def test_nothing_heavy_is_imported(tmp_path: Path, arguments: list[str]) -> None:
     """Help, and a scan of files that the prefilter rejects."""
@@ -344,27 +262,26 @@ def test_nothing_heavy_is_imported(tmp_path: Path, arguments: list[str]) -> None
     }
 
 
-def on_terminal(arguments: list[str], cwd: Path, environment: dict[str, str]) -> str:
-    """What the command prints when standard output is a terminal."""
-    ours, theirs = pty.openpty()
-    clean: dict[str, Any] = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    run = subprocess.Popen(
-        [*FAKE, *arguments],
-        cwd=cwd,
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-        env=clean | {"TERM": "xterm-256color"} | environment,
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    run.wait(timeout=60)
-    return shown.decode()
+def test_forwarded_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands of other modules get all their arguments, are listed unimported, and decide the exit code."""
+    there = types.ModuleType("there")
+    there.verify = click.Command("verify", callback=lambda head: click.get_current_context().exit(len(head)))  # type: ignore[attr-defined]
+    there.verify.params.append(click.Option(["--head"]))
+    there.run = lambda arguments: print(arguments) or 3  # type: ignore[attr-defined]
+    monkeypatch.setattr(cli, "_exists", lambda module: True)
+    monkeypatch.setattr(cli, "_ELSEWHERE", {name: ("there", name, f"Does {name}.") for name in ("verify", "run")})
+    monkeypatch.setattr(sys, "argv", ["gafixer", "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "Does verify." in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "there", there)
+    for arguments, code, out in [
+        (["verify", "--head", "GPT2"], 4, ""),
+        (["verify", "--help"], 0, "Usage: gafixer verify [OPTIONS]"),
+        (["verify", "--hade", "x"], 2, ""),
+        (["run", "train.py", "--help", "--", "-x"], 3, "['train.py', '--help', '--', '-x']"),
+    ]:
+        monkeypatch.setattr(sys, "argv", ["gafixer", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        assert (caught.value.code, out in capsys.readouterr().out) == (code, True)

@@ -44,7 +44,7 @@ MOST_OPTIONS = 4
 #: Terms kept in one sum.
 MOST_TERMS = 24
 
-MASK = re.compile(r"mask|valid|weight|keep|active|non_?pad|not_?pad|attention", re.IGNORECASE)
+MASK = re.compile(r"mask\w{0,2}$|^mask(_|$)|valid|weights?$|keep|active|non_?pad|not_?pad|attention", re.IGNORECASE)
 
 
 def number(value: Value) -> float | None:
@@ -64,7 +64,11 @@ def choose(options: Iterable[Value]) -> Value:
     for option in options:
         for part in option.options if isinstance(option, Choice) else (option,):
             seen.setdefault(part)
-    kept = tuple(itertools.islice(seen, MOST_OPTIONS))
+    # What could not be followed is no alternative that anything can be said of.
+    known = [option for option in seen if not isinstance(option, Opaque)] or list(seen)
+    kept = tuple(itertools.islice(known, MOST_OPTIONS))
+    if not kept:
+        return Opaque("no alternative")
     return kept[0] if len(kept) == 1 else Choice(kept)
 
 
@@ -263,8 +267,21 @@ def _is_row_count(factor: Factor) -> bool:
 
 def _is_mask(factor: Factor) -> bool:
     return factor.power == 1 and (
-        bool(MASK.search(text(factor.value))) or isinstance(factor.value, Atom) or _is_comparison(factor.value)
+        bool(MASK.search(_own_name(factor.value))) or isinstance(factor.value, Atom) or _is_comparison(factor.value)
     )
+
+
+def _own_name(value: Value) -> str:
+    """What a value itself is called, not what it was got from: ``masked_mean(x)`` is no mask."""
+    match value:
+        case Sym(key=key):
+            return key
+        case Attr(name=name):
+            return name
+        case Item(base=base, key=key):
+            return text(key) if isinstance(key, Const) and isinstance(key.value, str) else _own_name(base)
+        case _:
+            return ""
 
 
 def _is_comparison(value: Value) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import evidence, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
-from gafixer.analysis.events import Event, EventKind, Framework
+from gafixer.analysis.events import Branch, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
 from gafixer.analysis.values import (
     Atom,
@@ -78,13 +78,13 @@ class _Maker:
         window = windows.find(backward, list(self._events))
         framework = backward.framework
         framework_steps = self._framework_steps(backward, window)
-        found = [self._term(part, backward, window, framework_steps) for part in self._alternative(backward, window)]
+        found = self._terms(backward, window, framework_steps)
         steps = window.steps if window.steps is not None else framework_steps
         return Site(
             backward=backward,
             window=window,
             framework=framework,
-            terms=tuple(found),
+            terms=found,
             events=self._events,
             path=self._module.path,
             place=self._place,
@@ -92,7 +92,7 @@ class _Maker:
             reported=lambda event: self._reported(event, window),
             steps=steps,
             steps_default=_default(steps),
-            accumulates=self._accumulates(window, steps, framework_steps),
+            accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
             by_epoch=window.loop is not None and window.loop.trips is None,
             ranks=self._search(_RANKS, "several ranks average their gradients here"),
             drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
@@ -133,6 +133,17 @@ class _Maker:
             case _:
                 return None
 
+    def _is_probe(self, backward: Event, window: Window) -> bool:
+        """Whether the gradients are looked at and cleared again, under a condition that the step does not have."""
+        step = window.step
+        if step is None:
+            return False
+        own = _branches(backward) - _branches(step)
+        return bool(own) and any(
+            e.kind is EventKind.CLEAR and backward.order < e.order and own <= _branches(e) and e.loops == backward.loops
+            for e in self._events
+        )
+
     def _accumulates(self, window: Window, steps: Value | None, framework_steps: Value | None) -> bool:
         if steps == Const(1):
             return False
@@ -148,16 +159,21 @@ class _Maker:
 
     # -- terms ---------------------------------------------------------------------------------------------------
 
-    def _alternative(self, backward: Event, window: Window) -> list[tuple[Atom, tuple[Factor, ...], float]]:
-        """Of the values that the loss may have, the one that is divided by the steps, else the one best known."""
+    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> tuple[LossTerm, ...]:
+        """The terms of the loss: of the values that it may have, the one best known.
+
+        Where the alternatives disagree about whether counts vary, the least that they agree on holds.
+        """
         options = terms.losses(backward.value or Const(None), backward.spot)
-
-        def known(option: list[tuple[Atom, tuple[Factor, ...], float]]) -> tuple[bool, int, int]:
-            divided = any(terms.classify(f, window) is Divisor.STEPS for _, factors, _ in option for f in factors)
-            kinds = [atom.kind for atom, _, _ in option]
-            return divided, sum(k is not Kind.UNKNOWN for k in kinds), len(kinds)
-
-        return max(options, key=known)
+        made = [
+            tuple(self._term(part, backward, window, framework_steps) for part in option) for option in options
+        ]
+        best = max(made, key=_known)
+        rivals = [o for o in made if _known(o)[0] == _known(best)[0]]
+        agreed = min((_most(o) for o in rivals), key=_ORDER.index)
+        return tuple(
+            dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best
+        )
 
     def _term(
         self,
@@ -195,6 +211,30 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
+
+
+def _branches(event: Event) -> set[tuple[Spot, bool]]:
+    return {(f.spot, f.holds) for f in event.frames if isinstance(f, Branch)}
+
+
+#: From what says least to what says most.
+_ORDER = (Variation.UNKNOWN, Variation.FIXED, Variation.PROBABLE, Variation.CERTAIN)
+
+
+def _known(option: tuple[LossTerm, ...]) -> tuple[bool, int, bool, int]:
+    """How well an alternative is known: one that is divided first, then by its atoms, then by its factors."""
+    divided = any(t.divided_by(Divisor.STEPS) for t in option)
+    atoms = sum(t.atom.kind is not Kind.UNKNOWN for t in option)
+    ranked = any(t.times(Divisor.RANKS) or any(_summed(d.value) for d in t.divisions) for t in option)
+    return divided, atoms, ranked, sum(len(t.divisions) for t in option)
+
+
+def _summed(value: Value) -> bool:
+    return isinstance(value, Atom) and value.everywhere
+
+
+def _most(option: tuple[LossTerm, ...]) -> Variation:
+    return max((t.variation for t in option), key=_ORDER.index, default=Variation.UNKNOWN)
 
 
 def _number_factors(value: Value | None) -> tuple[Factor, ...]:

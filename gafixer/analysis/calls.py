@@ -88,6 +88,8 @@ def call(
     name: str = "",
 ) -> Value:
     """Call a value."""
+    if isinstance(receiver, Choice):
+        receiver = algebra.choose(option for option in receiver.options if option != Const(None))
     if isinstance(func, Choice):
         # What an option does to gradients is done once; the others only give their values.
         results = []

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence, Items, Variation
-from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Spot, Value, peel, text
+from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Spot, Sym, Value, peel, text
 from gafixer.data.losses import HEAD_CLASS
 
 if TYPE_CHECKING:
@@ -18,18 +18,28 @@ __all__ = ["Surroundings", "judge"]
 
 #: Code that makes labels which are not scored, or batches of unequal length; strongest first.
 _VARIES = (
-    (re.compile(r"(?<![\w.])-100\b"), "labels are set to -100 here, and are not scored"),
+    (re.compile(r"=\s*-\s*100\b|-100\s*\]|,\s*-100\s*\)|-100\s+(?:if|for|else)\b|else\s+-100\b"), "labels are set to -100 here, and are not scored"),
+    (re.compile(r"\[\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index|IGNORE_TOKEN_ID|LABEL_PAD_ID|pad_token_label_id)\s*\]|(?:fill_value|padding_value|_fill_?\(.*)\s*[=,]?\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index)|=\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|IGNORE_TOKEN_ID|ignore_token_id)\b"), "labels are set to the ignored one here"),
+    (re.compile(r"^\s*\w*(?:target|label|\by)\w*\[.*\]\s*=\s*-\s*1\b|\b(?:pad_id|fill_value|padding_value)\s*=\s*-1\b|\b(?:full|full_like|masked_fill_?)\(.*,\s*-1\s*[,)]", re.MULTILINE), "targets are set to -1 here, and are not scored"),
     (re.compile(r"DataCollatorFor(?:Seq2Seq|TokenClassification|LanguageModeling|CompletionOnlyLM)|DataCollatorWithPadding"), "this collator pads, and ignores the padding"),
+    (re.compile(r"(?:loss|label|answer|response|completion|assistant)_masks?\b"), "a mask says which targets are scored"),
     (re.compile(r"pad_sequence\(|\.pad\(.*(?:return_tensors|padding)|padding\s*=\s*(?:True|[\"']longest[\"'])"), "sequences of unequal length are padded here"),
-    (re.compile(r"IGNORE_INDEX|ignore_id\b|label_pad_token_id|LABEL_PAD|loss_mask|label_mask|padding_idx|pad_token_id|pad_idx|PAD_IDX"), "some targets are left out here"),
+    (re.compile(r"ignore_id\b|padding_idx|pad_token_id|pad_idx|PAD_IDX|!=\s*-100|\.ne\(-100"), "padding is told from targets here"),
     (re.compile(r"max_tokens|batch_by_size|token_bucket|BucketIterator|dynamic_batch"), "batches are made by length here"),
 )  # fmt: skip
 
+#: How many of the above say that targets are left out, and not only that something is padded.
+_STRONG = 5
+
+#: What looks like one of the above but only declares it.
+_DECLARES = re.compile(r"ignore_index\s*(?::\s*\w+\s*)?=\s*-?100|^\s*(?:def |class |import |from |#|\"|')|ignore_index=-100")
+
 #: Code that cuts text into blocks of one length, every target scored.
 _FIXED = (
-    (re.compile(r"stack\(\[.*\[\s*\w+\s*(?:\+\s*1\s*)?:\s*\w+\s*\+"), "batches are stacked from blocks of one length here"),
+    (re.compile(r"stack\(\[.*\[\s*\w+\s*(?:\+\s*1\s*)?:\s*\(?\w+\s*\+"), "batches are stacked from blocks of one length here"),
     (re.compile(r"memmap\(|\.view\(\s*(?:self\.)?B\s*,\s*(?:self\.)?T\s*\)|group_texts|block_size\s*\)\s*\*\s*block_size|PackedDataset|TokenBuffer|concat_chunk"), "text is cut into blocks of one length here"),
-    (re.compile(r"tokenizing_distributed_data_loader|DataLoaderLite|DistributedDataLoader|\brandint\([^)]*(?:block_size|seq_len|context|ctx)"), "text is cut into blocks of one length here"),
+    (re.compile(r"tokenizing_distributed_data_loader|DataLoaderLite|DistributedDataLoader|\brandint\([^)]*-\s*(?:\w+\.)*(?:block_size|seq_len|context|ctx)|\brand(?:int|perm)?\([^)]*\.size\(0\)\s*-\s*(?:self\.)?seq_len"), "text is cut into blocks of one length here"),
+    (re.compile(r"\[\s*:\s*,\s*1\s*:\s*\(?\s*[\w.]*(?:max_seq_length|block_size|seq_len|context_length)"), "inputs and targets are cut to one length here"),
 )  # fmt: skip
 
 _TOKEN_SHAPE = re.compile(
@@ -39,40 +49,65 @@ _IMAGE = re.compile(r"image|img|pixel|photo|frame|latent|noise|video|depth|mask_
 
 
 class Surroundings:
-    """The modules that a run touched, asked line by line and only once."""
+    """The modules that a run touched, the scanned one first; each is asked once."""
 
     def __init__(self, modules: Iterable[Module]) -> None:
         self.modules = list(modules)
-        self._varies: list[tuple[int, Evidence]] | None = None
-        self._fixed: list[Evidence] | None = None
+        self._varies: list[tuple[int, int, Evidence]] | None = None
+        self._fixed: list[tuple[int, Evidence]] | None = None
 
-    def varies(self) -> list[tuple[int, Evidence]]:
-        """Places where counts are made unequal, with the rank of their kind (0 strongest)."""
+    def varies(self) -> list[tuple[int, int, Evidence]]:
+        """Places where counts are made unequal: how far away (0: the scanned module), rank of their kind, what."""
         if self._varies is None:
-            self._varies = [
-                (rank, found)
-                for rank, (pattern, message) in enumerate(_VARIES)
-                for found in _matches(pattern, message, self.modules)
-            ]
+            self._varies = sorted(
+                (
+                    (away, rank, found)
+                    for away, module in self._near()
+                    for rank, (pattern, message) in enumerate(_VARIES)
+                    for found in _matches(pattern, message, module)
+                ),
+                key=lambda entry: (entry[0], entry[1]),
+            )
         return self._varies
 
-    def fixed(self) -> list[Evidence]:
-        """Places where blocks of one length are made."""
+    def fixed(self) -> list[tuple[int, Evidence]]:
+        """Places where blocks of one length are made, and how far away."""
         if self._fixed is None:
-            self._fixed = [f for pattern, message in _FIXED for f in _matches(pattern, message, self.modules)]
+            self._fixed = [
+                (away, found)
+                for away, module in self._near()
+                for pattern, message in _FIXED
+                for found in _matches(pattern, message, module)
+            ]
         return self._fixed
 
+    def _near(self) -> Iterable[tuple[int, Module]]:
+        return ((min(position, 1), module) for position, module in enumerate(self.modules))
 
-def _matches(pattern: re.Pattern[str], message: str, modules: list[Module]) -> Iterable[Evidence]:
-    for module in modules:
-        for match in pattern.finditer(module.source):
-            row = module.source.count("\n", 0, match.start()) + 1
-            line = module.line(row)
-            if line.lstrip().startswith(("#", '"', "'", "import ", "from ")):
-                continue
+    def fixed_here(self) -> bool:
+        """Whether the scanned module makes blocks of one length and leaves no target out."""
+        return any(away == 0 for away, _ in self.fixed()) and self.strong() is None
+
+    def strong(self) -> Evidence | None:
+        """What says that targets are left out, unless something as near says that blocks have one length."""
+        found = next(((away, e) for away, rank, e in self.varies() if rank < _STRONG), None)
+        if found is None or any(away < found[0] for away, _ in self.fixed()):
+            return None
+        return found[1]
+
+    def said(self, count: int) -> tuple[Evidence, ...]:
+        """The best places that say that counts vary."""
+        return tuple(e for _, _, e in self.varies()[:count])
+
+
+def _matches(pattern: re.Pattern[str], message: str, module: Module) -> Iterable[Evidence]:
+    for match in pattern.finditer(module.source):
+        row = module.source.count("\n", 0, match.start()) + 1
+        line = module.line(row)
+        if not _DECLARES.search(line):
             start = len(line) - len(line.lstrip())
             yield Evidence(Spot(module.path, row, start, row, len(line.rstrip().encode())), message)
-            break
+            return
 
 
 def judge(
@@ -83,6 +118,8 @@ def judge(
         return Items.SAMPLES, Variation.FIXED, ()
     if atom.weighted:
         return Items.WEIGHTS, Variation.CERTAIN, (Evidence(atom.spot, "a mean with class weights divides by the weights of its own targets"),)
+    if (atom.mask is not None or masked) and around.fixed_here() and atom.spot.path != around.modules[0].path:
+        return Items.MASKED, Variation.FIXED, (around.fixed()[0][1],)
     if atom.mask is not None or masked:
         return Items.MASKED, Variation.CERTAIN, (Evidence(atom.spot, "the mean is over the items that a mask keeps"),)
     match atom.kind:
@@ -98,35 +135,24 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
     if atom.name not in {"cross_entropy", "nll_loss", "ctc_loss", "kl_div"}:
         return Items.ELEMENTS, Variation.FIXED, ()
     ignores = atom.ignore is not None and atom.ignore != Const(None)
+    chosen = ignores and not (isinstance(atom.ignore, Sym) and atom.ignore.default is not None)
     tokens = _TOKEN_SHAPE.search(line) is not None
     if not tokens and not ignores:
         return Items.SAMPLES, Variation.FIXED, ()
-    fixed = around.fixed()
-    if ignores:
-        evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored")
-        if fixed and not _strong(around):
-            return Items.TOKENS, Variation.FIXED, tuple(fixed[:1])
-        return Items.TOKENS, Variation.CERTAIN, (evidence, *_first(around, 1))
-    if _IMAGE.search(text(atom.target)):
+    if not ignores and _IMAGE.search(text(atom.target)):
         return Items.ELEMENTS, Variation.FIXED, ()
+    if chosen and not (around.fixed() and around.strong() is None):
+        evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored")
+        return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
     return _tokens(around)
 
 
-def _strong(around: Surroundings) -> bool:
-    """Whether something says that labels are left out, not only that sequences are padded."""
-    return any(rank == 0 for rank, _ in around.varies())
-
-
-def _first(around: Surroundings, count: int) -> tuple[Evidence, ...]:
-    return tuple(e for _, e in around.varies()[:count])
-
-
 def _tokens(around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
-    if _strong(around):
-        return Items.TOKENS, Variation.CERTAIN, _first(around, 2)
+    if (strong := around.strong()) is not None:
+        return Items.TOKENS, Variation.CERTAIN, tuple(dict.fromkeys((strong, *around.said(1))))
     if around.fixed():
-        return Items.TOKENS, Variation.FIXED, tuple(around.fixed()[:1])
-    return Items.TOKENS, Variation.PROBABLE, _first(around, 2)
+        return Items.TOKENS, Variation.FIXED, (around.fixed()[0][1],)
+    return Items.TOKENS, Variation.PROBABLE, around.said(2)
 
 
 def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
@@ -139,8 +165,8 @@ def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evi
     )
     if labelled or kind in {"token", "token_class"}:
         return _tokens(around)
-    if _strong(around) and not around.fixed():
-        return Items.TOKENS, Variation.CERTAIN, _first(around, 2)
+    if (strong := around.strong()) is not None:
+        return Items.TOKENS, Variation.CERTAIN, (strong,)
     return Items.UNKNOWN, Variation.UNKNOWN, ()
 
 

@@ -139,7 +139,8 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
     """``base.attr``."""
     match base:
         case Choice(options=options):
-            return algebra.choose(attribute(run, option, attr) for option in options)
+            # Whoever asks None for an attribute has tested that it isn't None.
+            return algebra.choose(attribute(run, option, attr) for option in options if option != Const(None))
         case Instance():
             return _of_object(run, base, attr)
         case ModuleRef(name=path):
@@ -163,7 +164,9 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
 
 def _of_object(run: Interpreter, obj: Instance, attr: str) -> Value:
     if (obj.id, attr) in run.heap:
-        return run.heap[obj.id, attr]
+        known = run.heap[obj.id, attr]
+        # None in __init__ only declares: another method fills it in.
+        return Sym(f"self.{attr}", default=known) if known == Const(None) else known
     method = run.names.method(obj.cls, attr)
     if method is not None:
         return calls.bound_method(run, method, obj)

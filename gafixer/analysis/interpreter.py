@@ -34,9 +34,12 @@ from gafixer.analysis.values import (
     Sequence,
     Spot,
     Sym,
+    Term,
     Value,
     depth,
 )
+
+from gafixer.data.frameworks import STEPS_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence as Many
@@ -366,6 +369,8 @@ class Interpreter:
         """Bind a name. What is only symbolic takes the name, and remembers where it came from."""
         if isinstance(value, Item | Element | Called) and depth(value) < 8:
             value = Sym(name, value, self.loops)
+        elif STEPS_NAME.search(name) and (kept := _named_number(name, value, self.loops)) is not None:
+            value = kept
         self.scope.env[name] = value
         self.scope.assigned[name] = self.loops
 
@@ -399,7 +404,8 @@ class Interpreter:
             case Sequence(items=items) if len(items) == count:
                 yield from items
             case Choice(options=options):
-                columns = [list(self.unpack(option, elements)) for option in options]
+                fitting = [o for o in options if isinstance(o, Sequence) and len(o.items) == count]
+                columns = [list(self.unpack(option, elements)) for option in fitting or options]
                 for parts in zip(*columns, strict=True):
                     yield algebra.choose(parts)
             case Listing(element=element):
@@ -430,6 +436,17 @@ class Interpreter:
             self.scope.assigned[node.target.id] = known
 
 
+def _named_number(name: str, value: Value, around: Loops) -> Sym | None:
+    """The number of steps under its name, which is what messages should say; a literal 1 is no accumulation."""
+    match value:
+        case Const(value=int() as literal) if literal > 1:
+            return Sym(name, None, around, default=value)
+        case Poly(terms=(Term(atom=None),)):
+            return Sym(name, value, around)
+        case _:
+            return None
+
+
 def _truth(test: Value) -> bool | None:
     match test:
         case Const(value=literal):
@@ -446,5 +463,5 @@ def _merge(into: dict, other: dict) -> None:  # type: ignore[type-arg] # two kin
         if here is None:
             into[key] = value
         elif here is not value:
-            into[key] = algebra.choose((here, value))
+            into[key] = algebra.choose((value, here))
 

@@ -28,7 +28,7 @@ from gafixer.analysis.values import (
     depth,
     text,
 )
-from gafixer.data.frameworks import SAME_ITEMS, SUMS_OVER_RANKS
+from gafixer.data.frameworks import SAME_ITEMS, SUMS_OVER_RANKS, WRAPPERS
 from gafixer.data.losses import FUNCTIONS, MODULES, LossSpec
 
 if TYPE_CHECKING:
@@ -120,14 +120,14 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
             spec.name, _reduction(spec, keywords), spot, ignore, _weighted(spec, keywords.get("weight"))
         )
         return _atom(run, spec, made, args, keywords, spot)
+    if name in WRAPPERS and args:
+        return args[0]
     if path == "functools.partial" and args:
         return _partial(run, args, keywords, spot)
     if path.startswith(("torch.", "einops.", "numpy.")) and args:
         return _torch(run, name, args, keywords, spot)
     if SUMS_OVER_RANKS.search(name) and args:
         return algebra.everywhere(args[0])
-    if name in {"deepcopy", "copy"} and args:
-        return args[0]
     return _called(run, External(path), args, keywords, spot)
 
 

@@ -10,9 +10,12 @@ from gafixer.analysis import algebra
 from gafixer.analysis.events import Loop, LoopKind
 from gafixer.analysis.values import (
     OPAQUE,
+    Atom,
+    Attr,
     Called,
     Compare,
     Const,
+    Detached,
     Element,
     External,
     Index,
@@ -21,6 +24,7 @@ from gafixer.analysis.values import (
     Listing,
     Mapping,
     Modulo,
+    Poly,
     Sequence,
     Sym,
     Value,
@@ -275,12 +279,23 @@ def append(run: Interpreter, target: ast.Name, item: Value) -> None:
             run.scope.env[target.id] = Sequence((*items, item))
         case Sequence(items=items):
             length = _length(run, loop)
-            carried = algebra.accumulate(Const(0), item, loop, _anywhere(run), run.loops)
+            carried = algebra.accumulate(Const(0), item, loop, _anywhere(run), run.loops) if _is_figure(item) else item
             run.scope.env[target.id] = Listing(algebra.choose((*items, carried)), loop, length)
         case Listing(element=element):
             run.scope.env[target.id] = dataclasses.replace(known, element=algebra.choose((element, item)))
         case _:
             pass
+
+
+def _is_figure(item: Value) -> bool:
+    """Whether a list of such things is one of numbers, and not of optimizers or batches."""
+    match item:
+        case Poly() | Atom() | Detached():
+            return True
+        case Sym() | Attr() | Item():
+            return "loss" in text(item).lower()
+        case _:
+            return False
 
 
 def _anywhere(run: Interpreter) -> Spot:

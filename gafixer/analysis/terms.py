@@ -101,9 +101,15 @@ def head(value: Value, spot: Spot) -> Atom | None:
     return None
 
 
+_MODEL = re.compile(
+    r"model|net\b|engine|\bgpt|bert|llama|lm$|policy|student|forward$|\bm$|module|decoder|For[A-Z]\w+|LMHead|from_pretrained", re.IGNORECASE
+)  # fmt: skip
+
+
 def _is_model(func: Value) -> bool:
-    name = text(func).rsplit(".", 1)[-1]
-    return re.search(r"model|net\b|engine|\bgpt|bert|llama|lm$|policy|student|forward$|\bm$|module|decoder", name, re.IGNORECASE) is not None  # fmt: skip
+    """Whether what is called is a model, by its last name or by the class that made it."""
+    name, made = text(func), text(peel(func))
+    return any(_MODEL.search(part) for part in (name.rsplit(".", 1)[-1], made)) and not name.startswith("torch.")
 
 
 def _loops(value: Value) -> Loops:

@@ -12,6 +12,7 @@ from gafixer.analysis.values import (
     Atom,
     Attr,
     Called,
+    Choice,
     ClassRef,
     Const,
     Detached,
@@ -80,7 +81,7 @@ def framework(value: Value | None) -> Framework:
 
 
 def _is_tensor_like(value: Value) -> bool:
-    return isinstance(value, Poly | Atom | Called | Item | Sym | Attr | Element | Opaque | Sequence)
+    return isinstance(value, Choice | Poly | Atom | Called | Item | Sym | Attr | Element | Opaque | Sequence)
 
 
 def method(

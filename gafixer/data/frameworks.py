@@ -16,6 +16,7 @@ __all__ = [
     "SCHEDULER",
     "STEPS_NAME",
     "SUMS_OVER_RANKS",
+    "WRAPPERS",
 ]
 
 ACCELERATOR = re.compile(r"accelerator\b|accelerate\.", re.IGNORECASE)
@@ -39,6 +40,14 @@ RANKS = re.compile(r"world_?size|num_processes|dp_size|n_gpus?\b|num_gpus?\b|nra
 
 #: Calls that sum a figure over all ranks.
 SUMS_OVER_RANKS = re.compile(r"all_?reduce|all_?gather|\bgather|\breduce$|reduce_sum|sync_", re.IGNORECASE)
+
+#: What gives back the model that it is given, in another coat.
+WRAPPERS = frozenset(
+    {
+        "DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DDP", "FSDP", "fully_shard", "compile",
+        "deepcopy", "copy", "get_peft_model", "wrap_model", "ParallelModel", "convert_sync_batchnorm",
+    }
+)  # fmt: skip
 
 #: Methods and functions that change the shape, type or device of a tensor but not its items.
 SAME_ITEMS = frozenset(

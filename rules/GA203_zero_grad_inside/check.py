@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def check(site: Site) -> Iterator[Finding]:
     """At the call that clears."""
-    if not site.accumulates or site.framework is Framework.DEEPSPEED or site.window.shape is Shape.SINGLE:
+    if not site.accumulates or site.framework is Framework.DEEPSPEED or site.window.shape in _NO_WINDOW:
         return
     for event in site.happening(EventKind.CLEAR):
-        if not _inside(site, event) or not same_subject(event.subject, site):
+        if not _inside(site, event) or not same_subject(event.subject, site) or _ends_probe(site, event):
             continue
         yield finding(
             RULE,
@@ -35,6 +35,15 @@ def check(site: Site) -> Iterator[Finding]:
             related=[*around(site), *_again(site)],
         )
         return
+
+
+_NO_WINDOW = frozenset({Shape.SINGLE, Shape.UNSEEN})
+
+
+def _ends_probe(site: Site, event: Event) -> bool:
+    """Whether the gradients that are cleared were made for another purpose than this window's step."""
+    backwards = [e for e in site.happening(EventKind.BACKWARD) if e.loops == site.backward.loops]
+    return any(e.order < event.order for e in backwards) and any(e.order > event.order for e in backwards)
 
 
 def _inside(site: Site, event: Event) -> bool:
