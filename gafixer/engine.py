@@ -10,11 +10,14 @@ from gafixer.analysis import prefilter
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gafixer.analysis.project import Project
-    from gafixer.analysis.source import Unreadable
+    from gafixer.analysis.source import Module, Unreadable
+    from gafixer.codemod.fixes import Fixer, Said
     from gafixer.settings import Settings
 
-__all__ = ["Report", "check_source", "trace", "wanted"]
+__all__ = ["Repaired", "Report", "check_source", "repair", "trace", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,15 @@ class Report:
     """What a scan of one file says, in the order of the places."""
 
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What fixing a file came to: its text before and after, and the findings that were mended."""
+
+    old: str
+    new: str
+    fixed: tuple[Finding, ...]
 
 
 def wanted(source: bytes) -> bool:
@@ -45,24 +57,78 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     `path` is the name that findings carry; `project` answers what the modules that it imports say. A file that does
     not decode or parse has one finding, GA900.
     """
-    from gafixer import precedence, rulebook
-    from gafixer.analysis import build
     from gafixer.analysis.source import Module, Unreadable
 
     try:
         module = Module.read(_name(path), path, source, whole=True)
     except Unreadable as error:
         return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
+    said, found = _said(module, project, settings)
+    shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    if shown:
+        fixer = _fixer(module, project, settings)
+        made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
+        found = [dataclasses.replace(f, fix=made.get((f.code, f.place))) for f in found]
+    return Report(tuple(found))
+
+
+def repair(
+    source: bytes, path: str, project: Project, settings: Settings, accept: Callable[[Finding], bool]
+) -> Repaired | None:
+    """Fix one file in memory: all findings that have a fix and that `accept` takes. None: there is nothing to fix.
+
+    Raises:
+        Unreadable: the file is no Python.
+    """
+    from gafixer.analysis.source import Module
+
+    module = Module.read(_name(path), path, source, whole=True)
+    said, found = _said(module, project, settings)
+    shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    if not shown:
+        return None
+    fixer = _fixer(module, project, settings)
+    made = fixer.fixes(said, shown)
+    offered = [dataclasses.replace(f, fix=made[f.code, f.place][0]) for f in shown if (f.code, f.place) in made]
+    taken = [f for f in offered if f.fix is not None and f.fix.edits and accept(f)]
+    plans = dict.fromkeys(plan for f in taken if (plan := made[f.code, f.place][1]) is not None)
+    new, applied = fixer.together(list(plans), shown)
+    if not applied:
+        return None
+    return Repaired(module.source, new, tuple(f for f in taken if made[f.code, f.place][1] in applied))
+
+
+def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
+    from gafixer.analysis.source import Module
+    from gafixer.codemod.fixes import Fixer
+
+    def findings(text: str) -> list[Finding]:
+        changed = Module.read(module.name, module.path, text.encode(), whole=True)
+        found = _said(changed, project, settings)[1]
+        return [f for f in found if f.severity.rank >= settings.min_severity.rank]
+
+    return Fixer(module.source, module.path, findings)
+
+
+def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:
+    """What is said of each site, and the findings that remain of it, in the order of the places."""
+    from gafixer import precedence, rulebook
+    from gafixer.analysis import build
+
     rules = [r for r in rulebook.load() if r.check is not None]
     found: dict[tuple[str, Place], Finding] = {}
+    said: list[Said] = []
     for site in build.sites(module, project):
-        said = [f for rule in rules if rule.check is not None for f in rule.check(site)]
-        for finding in precedence.settle(said):
-            if finding.code in settings.selected:
-                key = (finding.code, finding.place)
-                if key not in found or finding.severity.rank > found[key].severity.rank:
-                    found[key] = finding
-    return Report(tuple(sorted(found.values(), key=lambda f: f.order)))
+        every = [f for rule in rules if rule.check is not None for f in rule.check(site)]
+        every = [f for f in every if f.code in settings.selected]
+        kept = precedence.settle(every)
+        if every:
+            said.append((site, tuple(every), tuple(kept)))
+        for finding in kept:
+            key = (finding.code, finding.place)
+            if key not in found or finding.severity.rank > found[key].severity.rank:
+                found[key] = finding
+    return said, sorted(found.values(), key=lambda f: f.order)
 
 
 def trace(source: bytes, path: str, project: Project, row: int) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.codemod import edits
 from gafixer.codemod.compose import compose, window_key
-from gafixer.codemod.helper import added
-from gafixer.codemod.plan import Declined, Plan, merge
+from gafixer.codemod.helper import NAME, added, present
+from gafixer.codemod.plan import Declined, Insert, Plan, merge
 from gafixer.codemod.tree import DEEPEST, Tree
 from gafixer.findings import Applicability, Fix
 
@@ -18,19 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gafixer.analysis.site import Site
-    from gafixer.findings import Finding
+    from gafixer.findings import Finding, Place
 
-__all__ = ["Fixed", "Said", "fixed", "fixes"]
+__all__ = ["Fixer", "Key", "Said"]
 
 #: What is said of a site: all of it, and what remains after precedence.
-Said = tuple["Site", tuple["Finding", ...], tuple["Finding", ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """The plans of a file that hold, with the findings that each mends."""
-
-    plans: tuple[tuple[Plan, tuple[Finding, ...]], ...]
+Said: TypeAlias = "tuple[Site, tuple[Finding, ...], tuple[Finding, ...]]"
+#: What tells findings of a file apart.
+Key: TypeAlias = "tuple[str, Place]"
 
 
 class Fixer:
@@ -40,18 +34,29 @@ class Fixer:
         self._tree = Tree(source, path)
         self._findings = findings
 
-    def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Finding, tuple[Fix, Plan | None]]:
-        """Finding -> its fix, and the plan behind it where there is one to apply."""
+    def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Key, tuple[Fix, Plan | None]]:
+        """Code and place of a finding -> its fix, and the plan behind it where there is one to apply."""
+        keys = {(f.code, f.place) for f in shown}
         groups: dict[object, list[Said]] = {}
         for entry in said:
-            if any(f in shown for f in entry[2]):
-                groups.setdefault(window_key(entry[0]), []).append(entry)
-        made: dict[Finding, tuple[Fix, Plan | None]] = {}
+            groups.setdefault(window_key(entry[0]), []).append(entry)
+        made: dict[Key, tuple[Fix, Plan | None]] = {}
         for group in groups.values():
-            remaining = tuple(dict.fromkeys(f for _, _, kept in group for f in kept if f in shown))
-            fix, plan = self._of_window(group, remaining, shown)
-            made.update(dict.fromkeys(remaining, (fix, plan)))
+            remaining = {(f.code, f.place): f for _, _, kept in group for f in kept if (f.code, f.place) in keys}
+            if remaining:
+                made.update(dict.fromkeys(remaining, self._of_window(group, tuple(remaining.values()), shown)))
         return made
+
+    def together(self, plans: Sequence[Plan], shown: Sequence[Finding]) -> tuple[str, list[Plan]]:
+        """The source after all plans that go together, and these; of two that don't, the first."""
+        source, taken = self._tree.source, list[Plan]()
+        for plan in plans:
+            try:
+                source = self.apply([*taken, plan])
+            except Declined:
+                continue
+            taken.append(plan)
+        return source, taken
 
     def _of_window(
         self, group: Sequence[Said], remaining: tuple[Finding, ...], shown: Sequence[Finding]
@@ -78,16 +83,13 @@ class Fixer:
 
         plan = merge(plans)
         top = added(plan.helper, self._tree) if plan.helper is not None else None
-        row = min((p.spot.row for p in plan.parts), default=1)
-        if plan.helper is not None:
-            row = self._first_use(plan)
+        row = self._first_use(plan) if plan.helper is not None else 1
+        if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
+            raise Declined("the file has another form of the helper")
         return rewrite(self._tree, plan.parts, top.functions if top else (), row, top.imports if top else ())
 
     def _first_use(self, plan: Plan) -> int:
         """The row of the first function that calls the helper."""
-        from gafixer.codemod.helper import NAME
-        from gafixer.codemod.plan import Insert
-
         return min(p.spot.row for p in plan.parts if isinstance(p, Insert) and NAME in p.code)
 
     def _check(self, new: str, remaining: Sequence[Finding], shown: Sequence[Finding]) -> None:
@@ -107,13 +109,3 @@ class Fixer:
             raise Declined("nothing changed")
         if more := after - expected:
             raise Declined(f"{', '.join(sorted(more))} would remain or come")
-
-
-def offered(fix: Fix, *, unsafe: bool) -> bool:
-    """Whether a fix may be applied."""
-    return fix.applicability is Applicability.SAFE or (unsafe and fix.applicability is Applicability.UNSAFE)
-
-
-def with_fix(finding: Finding, fix: Fix) -> Finding:
-    """The finding, with its fix."""
-    return replace(finding, fix=fix)
