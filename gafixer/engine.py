@@ -82,32 +82,54 @@ def repair(
     """
     from gafixer.analysis.source import Module
 
-    module = Module.read(_name(path), path, source, whole=True)
+    first = Module.read(_name(path), path, source, whole=True)
+    module, fixed = first, list[Finding]()
+    for _ in range(_MOST_ROUNDS):
+        new, mended = _round(module, project, settings, accept)
+        if not mended:
+            break
+        fixed += mended
+        module = Module.read(module.name, module.path, new.encode(), whole=True)
+    return Repaired(first.source, module.source, tuple(fixed)) if fixed else None
+
+
+#: A fix can bring to light what it hid; this is far beyond what was ever seen.
+_MOST_ROUNDS = 8
+
+
+def _round(
+    module: Module, project: Project, settings: Settings, accept: Callable[[Finding], bool]
+) -> tuple[str, list[Finding]]:
+    """The plans of all windows at once; where none is left, one window that needs more than one plan."""
+    from gafixer.codemod import edits
+
     said, found = _said(module, project, settings)
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
     if not shown:
-        return None
+        return module.source, []
     fixer = _fixer(module, project, settings)
     made = fixer.fixes(said, shown)
     offered = [dataclasses.replace(f, fix=made[f.code, f.place][0]) for f in shown if (f.code, f.place) in made]
     taken = [f for f in offered if f.fix is not None and f.fix.edits and accept(f)]
     plans = dict.fromkeys(plan for f in taken if (plan := made[f.code, f.place][1]) is not None)
-    new, applied = fixer.together(list(plans), shown)
-    if not applied:
-        return None
-    return Repaired(module.source, new, tuple(f for f in taken if made[f.code, f.place][1] in applied))
+    new, applied = fixer.together(list(plans))
+    if applied:
+        return new, [f for f in taken if made[f.code, f.place][1] in applied]
+    if not taken or taken[0].fix is None:
+        return module.source, []
+    return edits.apply(module.source, taken[0].fix.edits), [f for f in taken if f.fix == taken[0].fix]
 
 
 def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
     from gafixer.analysis.source import Module
     from gafixer.codemod.fixes import Fixer
 
-    def findings(text: str) -> list[Finding]:
+    def scan(text: str) -> tuple[list[Said], list[Finding]]:
         changed = Module.read(module.name, module.path, text.encode(), whole=True)
-        found = _said(changed, project, settings)[1]
-        return [f for f in found if f.severity.rank >= settings.min_severity.rank]
+        said, found = _said(changed, project, settings)
+        return said, [f for f in found if f.severity.rank >= settings.min_severity.rank]
 
-    return Fixer(module.source, module.path, findings)
+    return Fixer(module.source, module.path, settings.min_severity, scan)
 
 
 def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:

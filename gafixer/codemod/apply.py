@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from gafixer.codemod.locate import Locator, Statement
-from gafixer.codemod.plan import Declined, Insert, Keyword, Move, Operand, Remove, Replace, Unwrap, Where
+from gafixer.codemod.plan import Declined, Insert, Keyword, Move, Operand, Remove, Replace, Rewrite, Unwrap, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +32,10 @@ def rewrite(tree: Tree, parts: Iterable[Part], top: Sequence[str] = (), top_row:
     Raises:
         Declined: a part's place could not be found.
     """
-    module = cst.parse_module(tree.source)
+    try:
+        module = cst.parse_module(tree.source)
+    except cst.ParserSyntaxError as error:
+        raise Declined("libcst does not parse this file") from error
     change = _Change(Locator(tree, module), module)
     for part in parts:
         change.take(part)
@@ -48,6 +53,7 @@ class _Change(cst.CSTTransformer):
         self._config = module.config_for_parsing
         self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword]] = defaultdict(list)
         self._removed: set[cst.CSTNode] = set()
+        self._rewritten: dict[cst.CSTNode, cst.BaseStatement] = {}
         self._moved: dict[cst.CSTNode, str] = {}
         self._beside: dict[cst.CSTNode, list[tuple[Where, int, int, cst.BaseStatement]]] = defaultdict(list)
         self.moved: dict[str, cst.BaseStatement] = {}
@@ -57,6 +63,8 @@ class _Change(cst.CSTTransformer):
         match part:
             case Replace() | Unwrap() | Keyword():
                 self._expressions[self._locate.expression(part.spot)].append(part)
+            case Rewrite(spot=spot, code=code):
+                self._rewritten[self._locate.statement(spot)] = cst.parse_statement(code, self._config)
             case Remove(spot=spot):
                 self._removed.add(self._locate.statement(spot))
             case Insert(spot=spot, where=where, code=code, rank=rank):
@@ -96,6 +104,8 @@ class _Change(cst.CSTTransformer):
         orphans: list[cst.EmptyLine] = []
         for original, updated in zip(before, after, strict=True):
             assert isinstance(updated, Statement)
+            if original in self._rewritten:
+                updated = self._rewritten[original].with_changes(leading_lines=updated.leading_lines)  # noqa: PLW2901
             beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
             new = {where: [entry[3] for entry in beside if entry[0] is where] for where in Where}
             if orphans:
@@ -192,29 +202,44 @@ def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
 def _with_top(
     tree: Tree, before: cst.Module, after: cst.Module, top: Sequence[str], row: int, imports: Sequence[str]
 ) -> cst.Module:
+    """Put functions before the top-level function or class that row is in; for a script, after its imports."""
     if not top and not imports:
         return after
-    position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
     body = list(after.body)
-    # Statements of the top level are never moved or removed, so both trees count them alike.
-    index = _index(before, position)
-    made: list[cst.BaseStatement] = []
-    for text in top:
-        helper = cst.parse_statement(text, before.config_for_parsing)
-        made.append(helper.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2))
-    first = body[index]
-    lines = list(getattr(first, "leading_lines", ()))
-    gap = 2 - _blank_lines(lines)
-    if made and gap > 0:
-        body[index] = first.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * gap, *lines])
-    body[index:index] = made
-    where = _import_index(after)
-    body[where:where] = [cst.parse_statement(line, before.config_for_parsing) for line in imports]
-    return after.with_changes(body=body)
+    header = list(after.header)
+    if top:
+        position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
+        defines = isinstance(tree.root.body[position], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        # Statements of the top level are never moved or removed, so both trees count them alike.
+        index = _index(before, position) if defines else _import_index(after)
+        made = [cst.parse_statement(text, before.config_for_parsing) for text in top]
+        above = _two_blank(header if index == 0 else [])
+        if index == 0 and header:
+            header = above
+            made = [made[0], *(_spaced(node) for node in made[1:])]
+        elif index:
+            made = [_spaced(node) for node in made]
+        if index < len(body):
+            body[index] = _spaced(body[index])
+        body[index:index] = made
+    for line in imports:
+        _insert_import(body, line, cst.parse_statement(line, before.config_for_parsing))
+    return after.with_changes(header=header, body=body)
 
 
-def _blank_lines(lines: Sequence[cst.EmptyLine]) -> int:
-    return next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+def _two_blank(lines: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """Lines that end with two blank ones."""
+    kept = list(lines)
+    while kept and kept[-1].comment is None:
+        kept.pop()
+    return [*kept, *[cst.EmptyLine(indent=False)] * 2] if kept else []
+
+
+def _spaced(node: cst.BaseStatement) -> cst.BaseStatement:
+    """A statement with at least two blank lines above it and above its comments."""
+    lines = list(getattr(node, "leading_lines", ()))
+    blank = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+    return node.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * (2 - blank), *lines]) if blank < 2 else node
 
 
 def _index(module: cst.Module, position: int) -> int:
@@ -227,19 +252,51 @@ def _index(module: cst.Module, position: int) -> int:
     raise Declined("the function could not be located at the top level")
 
 
+def _is_import(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.SimpleStatementLine) and any(isinstance(s, cst.Import | cst.ImportFrom) for s in node.body)
+
+
 def _import_index(module: cst.Module) -> int:
-    """After the imports at the head of the file, before the first that is relative."""
-    found = 0
+    """After the imports at the head of the file."""
+    last = 0
     for index, node in enumerate(module.body):
+        if _is_import(node):
+            last = index + 1
+        elif isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
+            break
+    return last
+
+
+def _insert_import(body: list[cst.BaseStatement], line: str, new: cst.BaseStatement) -> None:
+    """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports."""
+    plain: list[tuple[int, str]] = []
+    first = None
+    for index, node in enumerate(body):
         match node:
-            case cst.SimpleStatementLine(body=[cst.Import() | cst.ImportFrom(relative=[])]):
-                found = index + 1
-            case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())]):
-                found = max(found, index + 1) if index == 0 else found
-            case cst.SimpleStatementLine(body=[cst.ImportFrom()]):
-                pass
-            case _ if found:
+            case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
+                plain.append((index, cst.Module([]).code_for_node(name)))
+            case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name(value="__future__"))]):
+                first = None
+            case cst.SimpleStatementLine(body=[cst.ImportFrom(module=module)]) if module is not None and first is None:
+                root = cst.Module([]).code_for_node(module).partition(".")[0]
+                first = None if root in sys.stdlib_module_names else index
+            case cst.FunctionDef() | cst.ClassDef():
                 break
             case _:
                 pass
-    return found
+    mine = line.split()[1]
+    ours = [(i, name) for i, name in plain if name.partition(".")[0] not in sys.stdlib_module_names]
+    smaller = [i for i, name in ours if name < mine]
+    if smaller:
+        body.insert(smaller[-1] + 1, new)
+        return
+    where = ours[0][0] if ours else first
+    if where is None:
+        where = plain[-1][0] + 1 if plain else 0
+        body.insert(where, new)
+        return
+    following = body[where]
+    body[where : where + 1] = [
+        new.with_changes(leading_lines=getattr(following, "leading_lines", ())),
+        following.with_changes(leading_lines=()),
+    ]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.events import EventKind
 from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
-from gafixer.analysis.windows import Shape
-from gafixer.codemod import order
+from gafixer.codemod import order, scale
 from gafixer.codemod.division import dropped
 from gafixer.codemod.plan import Declined, Plan, merge
 from gafixer.codemod.rescale import rescale
@@ -23,14 +22,17 @@ if TYPE_CHECKING:
     from gafixer.codemod.tree import Tree
     from gafixer.findings import Finding
 
-__all__ = ["compose", "window_key"]
+__all__ = ["SEPARATE", "compose", "window_key"]
+
+#: Findings that may be mended though others of their window can't.
+SEPARATE = frozenset({"GA103", "GA202", "GA203", "GA204", "GA205", "GA207", "GA208", "GA401", "GA402", "GA501"})
 
 #: Findings that one division by the window's items mends.
 _RESCALED = frozenset({"GA101", "GA102", "GA104", "GA105"})
 #: The window that a loop leaves over.
 _LEFT_OVER = frozenset({"GA201", "GA206"})
 #: Codes that have no fix, or none of this kind.
-_NONE = frozenset({"GA106", "GA107", "GA401", "GA402", "GA501"})
+_NONE = frozenset({"GA106", "GA107"})
 
 
 def window_key(site: Site) -> object:
@@ -45,10 +47,12 @@ def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]]) -> Plan
     Raises:
         Declined: a part can't be done, or two parts contradict each other.
     """
-    return merge([_of_site(tree, site, {f.code for f in said}) for site, said in group])
+    sites = [(site, {f.code for f in said}) for site, said in group]
+    peers = frozenset(site.backward.spot for site, _ in sites)
+    return merge([_of_site(tree, site, codes, peers) for site, codes in sites])
 
 
-def _of_site(tree: Tree, site: Site, codes: set[str]) -> Plan:
+def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) -> Plan:
     if codes & _NONE:
         raise Declined("there is no automatic fix for this")
     if "GA208" in codes:
@@ -67,7 +71,8 @@ def _of_site(tree: Tree, site: Site, codes: set[str]) -> Plan:
     if codes & (_RESCALED | ({"GA103"} if twice and _needs_rescale(site) else set())) or (
         codes & _LEFT_OVER and _is_by_steps(site)
     ):
-        plans.append(rescale(tree, site))
+        plans.append(rescale(tree, site, peers))
+    plans += [mend(tree, site) for code, mend in _SCALED if code in codes]
     for code, kind, make in _MOVED:
         if code in codes:
             plans.append(make(tree, site, _moved(site, kind, code)))
@@ -85,6 +90,12 @@ _MOVED: tuple[tuple[str, EventKind, Callable[[Tree, Site, Spot], Plan]], ...] = 
     ("GA203", EventKind.CLEAR, order.clear),
     ("GA204", EventKind.CLIP, order.clip),
     ("GA205", EventKind.SCHEDULE, order.schedule),
+)
+
+_SCALED: tuple[tuple[str, Callable[[Tree, Site], Plan]], ...] = (
+    ("GA401", scale.shifted),
+    ("GA402", scale.everywhere),
+    ("GA501", scale.reported_once),
 )
 
 
@@ -123,7 +134,3 @@ def _once(tree: Tree, site: Site) -> Plan:
             found[division.spot] = division
     parts = frozenset(part for division in found.values() for part in dropped(tree, division))
     return Plan(parts, Applicability.SAFE, "Divide once")
-
-
-def _guarded(site: Site) -> bool:
-    return site.window.shape is Shape.GUARDED

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.codemod import edits
-from gafixer.codemod.compose import compose, window_key
-from gafixer.codemod.helper import NAME, added, present
-from gafixer.codemod.plan import Declined, Insert, Plan, merge
+from gafixer.codemod.compose import SEPARATE, compose, window_key
+from gafixer.codemod.helper import NAME, Added, added, present
+from gafixer.codemod.plan import Declined, Insert, Plan, Replace, merge
 from gafixer.codemod.tree import DEEPEST, Tree
 from gafixer.findings import Applicability, Fix
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gafixer.analysis.site import Site
-    from gafixer.findings import Finding, Place
+    from gafixer.findings import Finding, Place, Severity
 
 __all__ = ["Fixer", "Key", "Said"]
 
@@ -25,14 +25,20 @@ __all__ = ["Fixer", "Key", "Said"]
 Said: TypeAlias = "tuple[Site, tuple[Finding, ...], tuple[Finding, ...]]"
 #: What tells findings of a file apart.
 Key: TypeAlias = "tuple[str, Place]"
+#: Source -> what is said of it, and the findings that are shown.
+Scan: TypeAlias = "Callable[[str], tuple[Sequence[Said], Sequence[Finding]]]"
 
 
 class Fixer:
-    """Makes and checks the fixes of one file. `findings` scans changed source."""
+    """Makes and checks the fixes of one file: of findings as severe as `least`. `scan` looks at changed source."""
 
-    def __init__(self, source: str, path: str, findings: Callable[[str], Sequence[Finding]]) -> None:
+    def __init__(
+        self, source: str, path: str, least: Severity, scan: Scan, rounds: int = 2
+    ) -> None:
         self._tree = Tree(source, path)
-        self._findings = findings
+        self._least = least
+        self._scan = scan
+        self._rounds = rounds
 
     def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Key, tuple[Fix, Plan | None]]:
         """Code and place of a finding -> its fix, and the plan behind it where there is one to apply."""
@@ -44,10 +50,10 @@ class Fixer:
         for group in groups.values():
             remaining = {(f.code, f.place): f for _, _, kept in group for f in kept if (f.code, f.place) in keys}
             if remaining:
-                made.update(dict.fromkeys(remaining, self._of_window(group, tuple(remaining.values()), shown)))
+                made.update(self._of_window(group, remaining, shown))
         return made
 
-    def together(self, plans: Sequence[Plan], shown: Sequence[Finding]) -> tuple[str, list[Plan]]:
+    def together(self, plans: Sequence[Plan]) -> tuple[str, list[Plan]]:
         """The source after all plans that go together, and these; of two that don't, the first."""
         source, taken = self._tree.source, list[Plan]()
         for plan in plans:
@@ -59,19 +65,56 @@ class Fixer:
         return source, taken
 
     def _of_window(
-        self, group: Sequence[Said], remaining: tuple[Finding, ...], shown: Sequence[Finding]
-    ) -> tuple[Fix, Plan | None]:
-        least = min(f.severity.rank for f in shown)
+        self, group: Sequence[Said], remaining: dict[Key, Finding], shown: Sequence[Finding]
+    ) -> dict[Key, tuple[Fix, Plan | None]]:
+        """One fix for all findings of a window; where that can't be, one for each kind that stands alone."""
         try:
-            if self._tree.depth > 3 * DEEPEST:
-                raise Declined("nesting")
-            asked = [(site, [f for f in all_ if f.severity.rank >= least]) for site, all_, _ in group]
-            plan = compose(self._tree, asked)
-            new = self.apply([plan])
-            self._check(new, remaining, shown)
+            whole = self._fix(group, tuple(remaining.values()), shown, None)
+            return dict.fromkeys(remaining, whole)
         except Declined as reason:
-            return Fix(Applicability.DISPLAY, f"no fix: {reason}"), None
-        return Fix(plan.applicability, plan.message, edits.between(self._tree.source, new)), plan
+            prose = Fix(Applicability.DISPLAY, f"no fix: {reason}")
+        made: dict[Key, tuple[Fix, Plan | None]] = dict.fromkeys(remaining, (prose, None))
+        for code in sorted(SEPARATE & {code for code, _ in remaining}):
+            mine = {key: f for key, f in remaining.items() if key[0] == code}
+            if len(mine) == len(remaining):
+                continue
+            try:
+                made.update(dict.fromkeys(mine, self._fix(group, tuple(mine.values()), shown, code)))
+            except Declined:
+                continue
+        return made
+
+    def _fix(
+        self, group: Sequence[Said], remaining: Sequence[Finding], shown: Sequence[Finding], only: str | None
+    ) -> tuple[Fix, Plan | None]:
+        if self._tree.depth > 3 * DEEPEST:
+            raise Declined("nesting")
+        asked = [
+            (site, [f for f in every if f.severity.rank >= self._least.rank and only in {None, f.code}])
+            for site, every, _ in group
+        ]
+        plan = compose(self._tree, [(site, said) for site, said in asked if said])
+        new = self.apply([plan])
+        expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
+        more = self._check(new, expected)
+        if not more:
+            return Fix(plan.applicability, plan.message, edits.between(self._tree.source, new)), plan
+        if self._rounds == 0 or only is not None:
+            raise Declined(f"{', '.join(sorted(more))} would remain or come")
+        return self._further(plan, new, expected, set(more)), None
+
+    def _further(self, plan: Plan, new: str, expected: Counter[str], more: set[str]) -> Fix:
+        """What a louder finding hid shows once that is mended: mend it, too."""
+        said, shown = self._scan(new)
+        after = Fixer(new, self._tree.path, self._least, self._scan, self._rounds - 1)
+        for fix, _ in after.fixes(said, [f for f in shown if f.code in more]).values():
+            if fix.edits:
+                last = edits.apply(new, fix.edits)
+                if self._check(last, expected):
+                    break
+                worst = max(plan.applicability, fix.applicability, key=list(Applicability).index)
+                return Fix(worst, f"{plan.message}; {fix.message}", edits.between(self._tree.source, last))
+        raise Declined(f"{', '.join(sorted(more))} would remain or come")
 
     def apply(self, plans: Sequence[Plan]) -> str:
         """The source after all of these plans.
@@ -82,30 +125,36 @@ class Fixer:
         from gafixer.codemod.apply import rewrite
 
         plan = merge(plans)
-        top = added(plan.helper, self._tree) if plan.helper is not None else None
-        row = self._first_use(plan) if plan.helper is not None else 1
         if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
             raise Declined("the file has another form of the helper")
-        return rewrite(self._tree, plan.parts, top.functions if top else (), row, top.imports if top else ())
+        top = added(plan.helper, self._tree) if plan.helper is not None else Added()
+        functions = (*top.functions, *(text for text in plan.functions if not _defined(self._tree, text)))
+        imports = dict.fromkeys((*top.imports, *plan.imports))
+        return rewrite(self._tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
-    def _first_use(self, plan: Plan) -> int:
-        """The row of the first function that calls the helper."""
-        return min(p.spot.row for p in plan.parts if isinstance(p, Insert) and NAME in p.code)
-
-    def _check(self, new: str, remaining: Sequence[Finding], shown: Sequence[Finding]) -> None:
-        """It compiles, what was found is gone, and nothing else came.
+    def _check(self, new: str, expected: Counter[str]) -> Counter[str]:
+        """It compiles; what is said of it beyond what is expected.
 
         Raises:
-            Declined: not so.
+            Declined: it does not compile, or nothing changed.
         """
+        if new == self._tree.source:
+            raise Declined("nothing changed")
         try:
             compile(new, self._tree.path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             raise Declined("the result does not compile") from error
-        before = Counter(f.code for f in shown)
-        after = Counter(f.code for f in self._findings(new))
-        expected = before - Counter(f.code for f in remaining)
-        if new == self._tree.source:
-            raise Declined("nothing changed")
-        if more := after - expected:
-            raise Declined(f"{', '.join(sorted(more))} would remain or come")
+        return Counter(f.code for f in self._scan(new)[1]) - expected
+
+
+def _defined(tree: Tree, function: str) -> bool:
+    """Whether the file has this very function already."""
+    (wanted,) = ast.parse(function).body
+    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
+
+
+def _first_use(plan: Plan) -> int:
+    """The row of the first statement that calls what is added at the top level."""
+    names = (NAME, *(text.partition("(")[0].removeprefix("def ") for text in plan.functions))
+    uses = [p.spot.row for p in plan.parts if isinstance(p, Insert | Replace) and any(n in p.code for n in names)]
+    return min(uses, default=1)

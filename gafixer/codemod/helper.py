@@ -11,7 +11,7 @@ from gafixer.codemod.plan import Helper
 if TYPE_CHECKING:
     from gafixer.codemod.tree import Tree
 
-__all__ = ["NAME", "Added", "added", "present"]
+__all__ = ["NAME", "Added", "added", "present", "text_of"]
 
 NAME = "_divide_gradients"
 
@@ -73,6 +73,11 @@ def added(helper: Helper, tree: Tree) -> Added:
         return Added()
     text, imports = _fitted(_TEXT[helper], tree)
     return Added((text,), imports)
+
+
+def text_of(helper: Helper | str, tree: Tree) -> tuple[str, tuple[str, ...]]:
+    """A helper (or a function of the same style) in the file's own names, and the imports that it lacks."""
+    return _fitted(helper if isinstance(helper, str) else _TEXT[helper], tree)
 
 
 def _fitted(text: str, tree: Tree) -> tuple[str, tuple[str, ...]]:

@@ -222,7 +222,8 @@ def _ignored(
     if any(k.arg is None for k in (*settings.keywords, *node.keywords)):
         raise Declined("the loss gets settings by **")
     if given is None:
-        return "-100" if term.items is Items.TOKENS or term.varies else None
+        shown = term.items is Items.TOKENS or (term.varies and not term.atom.weighted) or "-100" in tree.source
+        return "-100" if shown else None
     if isinstance(given, ast.Constant | ast.UnaryOp) or (isinstance(given, ast.Name) and tree.is_global(given.id)):
         return ast.unparse(given)
     if settings is node:

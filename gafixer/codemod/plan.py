@@ -25,6 +25,7 @@ __all__ = [
     "Plan",
     "Remove",
     "Replace",
+    "Rewrite",
     "Unwrap",
     "Where",
     "merge",
@@ -97,6 +98,14 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Put another statement in the place of one."""
+
+    spot: Spot
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """Put a statement beside another; of several at one place, a smaller `rank` comes first."""
 
@@ -116,17 +125,22 @@ class Move:
     rank: int = 0
 
 
-Part: TypeAlias = Replace | Unwrap | Keyword | Remove | Insert | Move
+Part: TypeAlias = Replace | Unwrap | Keyword | Remove | Rewrite | Insert | Move
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is done for one window."""
+    """All that is done for one window.
+
+    `functions` and `imports` go to the top level of the file, besides the helper and what it needs.
+    """
 
     parts: frozenset[Part]
     applicability: Applicability
     message: str
     helper: Helper | None = None
+    functions: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
 
 def merge(plans: Iterable[Plan]) -> Plan:
@@ -144,7 +158,9 @@ def merge(plans: Iterable[Plan]) -> Plan:
     order = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]
     worst = max((plan.applicability for plan in kept), key=order.index, default=Applicability.SAFE)
     message = "; ".join(dict.fromkeys(plan.message for plan in kept))
-    return Plan(parts, worst, message, next(iter(helpers), None))
+    functions = dict.fromkeys(text for plan in kept for text in plan.functions)
+    imports = dict.fromkeys(line for plan in kept for line in plan.imports)
+    return Plan(parts, worst, message, next(iter(helpers), None), tuple(functions), tuple(imports))
 
 
 def _check(parts: frozenset[Part]) -> None:

@@ -26,17 +26,37 @@ def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division]
     carriers = _carriers(tree, place, made)
     if not carriers or made is None:
         return set()
-    scope: ast.AST = place.loop if place.loop is not None and tree.contains(place.loop, made) else place.home
     parts: set[Part] = set()
-    for node in ast.walk(scope):
+    for node in ast.walk(place.home):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node.id not in carriers:
             continue
         statement = tree.statement_of(node)
         if statement is None or statement.lineno <= made.lineno or _leads_to_backward(tree, statement, carriers):
             continue
+        if not _reaches(tree, place, made, node, statement, carriers):
+            continue
         after = [d for d in divisions if _before(d, statement)]
         parts |= _read(tree, node, after, own, boxed=loss.boxed)
     return parts
+
+
+def _reaches(
+    tree: Tree, place: Layout, made: ast.stmt, node: ast.Name, statement: ast.stmt, carriers: set[str]
+) -> bool:
+    """Whether what is read is this loss, and not one that was computed since."""
+    if tree.function_of(node) is not place.home:
+        return False
+    for other in tree.assignments(place.home, node.id):
+        if made.lineno < other.lineno < statement.lineno and not _mentions(other, carriers):
+            return False
+    return True
+
+
+def _mentions(statement: ast.stmt, names: set[str]) -> bool:
+    value = getattr(statement, "value", None)
+    return isinstance(statement, ast.AugAssign) or (
+        value is not None and any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(value))
+    )
 
 
 def _carriers(tree: Tree, place: Layout, made: ast.stmt | None) -> set[str]:

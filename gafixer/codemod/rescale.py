@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.events import EventKind, Framework
+from gafixer.analysis.events import Branch, EventKind, Framework
 from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
@@ -20,6 +20,7 @@ from gafixer.findings import Applicability
 
 if TYPE_CHECKING:
     from gafixer.analysis.site import Division, LossTerm, Site
+    from gafixer.analysis.values import Spot
     from gafixer.codemod.loss import Summed
     from gafixer.codemod.tree import Tree
 
@@ -36,14 +37,17 @@ class _Names:
     own: str
 
 
-def rescale(tree: Tree, site: Site) -> Plan:
+def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
     """The plan that puts one division by the window's items in the place of all others.
+
+    `peers` are the backward calls of the window: this one, and its alternatives in other arms of a condition.
 
     Raises:
         Declined: something that it needs is not in sight.
     """
     place = layout(tree, site)
     _refuse(site, place)
+    _alone(site, peers)
     divisions = _divisions(site)
     loss = merged([summed(tree, term, place.home) for term in site.terms])
     names = _names(tree, place)
@@ -84,6 +88,24 @@ def _refuse(site: Site, place: Layout) -> None:
         raise Declined("the loss is added up over the window before backward")
 
 
+def _alone(site: Site, peers: frozenset[Spot]) -> None:
+    """One count divides all gradients of the window, so all must come from this loss.
+
+    Raises:
+        Declined: they don't.
+    """
+    around = {f.spot: f.holds for f in site.backward.frames if isinstance(f, Branch)}
+    loop = site.window.loop
+    for event in site.happening(EventKind.BACKWARD):
+        if event.spot == site.backward.spot or (loop is not None and loop.id not in {f.id for f in event.loops}):
+            continue
+        apart = any(isinstance(f, Branch) and around.get(f.spot, f.holds) != f.holds for f in event.frames)
+        if not apart:
+            raise Declined("several losses go backward in this window")
+        if event.spot not in peers:
+            raise Declined("another arm of the condition around backward could not be followed")
+
+
 def _divisions(site: Site) -> list[Division]:
     """The code's own divisions of the mean; several terms share one."""
     found: dict[object, Division] = {}
@@ -96,6 +118,10 @@ def _divisions(site: Site) -> list[Division]:
             if division.power > 0:
                 raise Declined("the loss is multiplied by a count")
             found[division.spot] = division
+        for division in term.divisions:
+            other = division.divisor in {Divisor.OTHER, Divisor.RANKS} and division.power < 0
+            if other or (division.divisor is Divisor.WINDOW_ITEMS and division.author is Author.CODE):
+                raise Declined(f"the loss is also scaled by {division.name}")
     return list(found.values())
 
 
@@ -116,7 +142,7 @@ def _names(tree: Tree, place: Layout) -> _Names:
 def _helper(site: Site) -> Helper:
     if site.framework is Framework.ACCELERATE:
         return Helper.ACCELERATE
-    return Helper.RANKS if site.ranks is not None else Helper.ALONE
+    return Helper.RANKS if site.ranks is not None or site.framework is Framework.FABRIC else Helper.ALONE
 
 
 # -- counting --------------------------------------------------------------------------------------------------------
@@ -217,7 +243,7 @@ def _dividing(
             parts |= _when_syncing(tree, site, place, divide, names, accelerator.rstrip(", "))
         case _:
             raise Declined("the step is not in sight")
-    parts |= _start(tree, site, place, names)
+    parts |= _start(tree, site, place, names) | _restarts(tree, site, place, names)
     if site.window.flush is not None:
         parts |= _flush(tree, site, place, divide)
     return parts
@@ -293,6 +319,19 @@ def _start(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
         if any(s.lineno < loop.lineno and tree.within(s, block) is s for s in clears) or not isinstance(inside, ast.AST):
             break
     return {Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} = 0")}
+
+
+def _restarts(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
+    """Where gradients are thrown away in the middle of a window, its count is, too."""
+    parts: set[Part] = set()
+    for event in site.happening(EventKind.CLEAR):
+        statement = event_statement(tree, event, place.home)
+        if statement is None or place.loop is None or not tree.contains(place.loop, statement):
+            continue
+        inside = place.guarded is not None and tree.within(statement, place.guarded) is not None
+        if not inside and site.branches(event) and site.window.shape is Shape.GUARDED and tree.alone(statement):
+            parts.add(Insert(spot_of(tree, statement), Where.AFTER, f"{names.window} = 0", 9))
+    return parts
 
 
 def _start_in_init(tree: Tree, cls: ast.ClassDef, names: _Names) -> set[Part]:

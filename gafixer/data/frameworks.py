@@ -36,7 +36,7 @@ STEPS_NAME = re.compile(
 )
 
 #: The number of ranks, as a value or as a call.
-RANKS = re.compile(r"world_?size|num_processes|dp_size|n_gpus?\b|num_gpus?\b|nranks|get_world_size|\bsize\(\)", re.IGNORECASE)
+RANKS = re.compile(r"world_?size|num_processes|dp_size|n_gpus?\b|num_gpus?\b|nranks|get_world_size|\b(hvd|comm|dist)\.size\(\)", re.IGNORECASE)
 
 #: Calls that sum a figure over all ranks.
 SUMS_OVER_RANKS = re.compile(r"all_?reduce|all_?gather|\bgather|\breduce$|reduce_sum|sync_", re.IGNORECASE)
