@@ -73,9 +73,11 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
 
 
 def repair(
-    source: bytes, path: str, project: Project, settings: Settings, accept: Callable[[Finding], bool]
+    source: bytes, path: str, project: Project, settings: Settings, accept: Callable[[Finding, bytes], bool]
 ) -> Repaired | None:
-    """Fix one file in memory: all findings that have a fix and that `accept` takes. None: there is nothing to fix.
+    """Fix one file in memory: all findings that have a fix and that `accept` takes, given the source that they are in.
+
+    None: there is nothing to fix.
 
     Raises:
         Unreadable: the file is no Python.
@@ -98,7 +100,7 @@ _MOST_ROUNDS = 8
 
 
 def _round(
-    module: Module, project: Project, settings: Settings, accept: Callable[[Finding], bool]
+    module: Module, project: Project, settings: Settings, accept: Callable[[Finding, bytes], bool]
 ) -> tuple[str, list[Finding]]:
     """The plans of all windows at once; where none is left, one window that needs more than one plan."""
     from gafixer.codemod import edits
@@ -110,7 +112,7 @@ def _round(
     fixer = _fixer(module, project, settings)
     made = fixer.fixes(said, shown)
     offered = [dataclasses.replace(f, fix=made[f.code, f.place][0]) for f in shown if (f.code, f.place) in made]
-    taken = [f for f in offered if f.fix is not None and f.fix.edits and accept(f)]
+    taken = [f for f in offered if f.fix is not None and f.fix.edits and accept(f, module.source.encode())]
     plans = dict.fromkeys(plan for f in taken if (plan := made[f.code, f.place][1]) is not None)
     new, applied = fixer.together(list(plans))
     if applied:

@@ -72,7 +72,7 @@ class Fixer:
             whole = self._fix(group, tuple(remaining.values()), shown, None)
             return dict.fromkeys(remaining, whole)
         except Declined as reason:
-            prose = Fix(Applicability.DISPLAY, f"no fix: {reason}")
+            prose = Fix(Applicability.DISPLAY, f"not rewritten: {reason}")
         made: dict[Key, tuple[Fix, Plan | None]] = dict.fromkeys(remaining, (prose, None))
         for code in sorted(SEPARATE & {code for code, _ in remaining}):
             mine = {key: f for key, f in remaining.items() if key[0] == code}
