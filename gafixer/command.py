@@ -280,11 +280,11 @@ def _trace(where: str, chosen: Settings) -> int:
         terminal.say(f"{path}: {files.reason(error)}{_neighbour(path) if isinstance(error, FileNotFoundError) else ''}")
         return _WRONG
     from gafixer import engine
-    from gafixer.analysis.source import Unreadable
+    from gafixer.analysis.source import UnreadableError
 
     try:
         told = engine.trace(source, path, Scanner(chosen).project, int(row))
-    except Unreadable as error:
+    except UnreadableError as error:
         terminal.say(f"{path}:{error.row}:{error.column}: {error.message}")
         return _WRONG
     terminal.write("".join(f"{printable(line)}\n" for line in told.splitlines()))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gafixer.analysis.project import Project
-    from gafixer.analysis.source import Module, Unreadable
+    from gafixer.analysis.source import Module, UnreadableError
     from gafixer.codemod.fixes import Fixer, Said
     from gafixer.settings import Settings
 
@@ -40,13 +40,13 @@ def wanted(source: bytes) -> bool:
     """Whether a file is worth looking into: it may train, or it is no text at all."""
     if prefilter.may_matter(source) or b"\0" in source:
         return True
-    if source.isascii():
+    if source.isascii() and b"coding" not in source[:400]:
         return False
-    from gafixer.analysis.source import Unreadable, decode
+    from gafixer.analysis.source import UnreadableError, decode
 
     try:
         decode(source)
-    except Unreadable:
+    except UnreadableError:
         return True
     return False
 
@@ -57,11 +57,11 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     `path` is the name that findings carry; `project` answers what the modules that it imports say. A file that does
     not decode or parse has one finding, GA900.
     """
-    from gafixer.analysis.source import Module, Unreadable
+    from gafixer.analysis.source import Module, UnreadableError
 
     try:
         module = Module.read(_name(path), path, source, whole=True)
-    except Unreadable as error:
+    except UnreadableError as error:
         return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
     said, found = _said(module, project, settings)
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
@@ -80,7 +80,7 @@ def repair(
     None: there is nothing to fix.
 
     Raises:
-        Unreadable: the file is no Python.
+        UnreadableError: the file is no Python.
     """
     from gafixer.analysis.source import Module
 
@@ -159,7 +159,7 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
 
     Raises:
-        Unreadable: the file is no Python.
+        UnreadableError: the file is no Python.
     """
     from gafixer.analysis import build
     from gafixer.analysis.source import Module
@@ -170,7 +170,7 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row)
 
 
-def unreadable(path: str, error: Unreadable) -> Finding:
+def unreadable(path: str, error: UnreadableError) -> Finding:
     """The finding for a file that is no Python."""
     here = Position(error.row, error.column)
     return Finding(

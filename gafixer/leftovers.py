@@ -49,7 +49,9 @@ def same_subject(subject: Value | None, site: Site) -> bool:
 def guarded_backward(site: Site) -> bool:
     """Whether backward itself stands under the guard that counts microbatches."""
     own = [f for f in site.backward.frames if isinstance(f, Branch)]
-    others = [e for e in site.happening(EventKind.BACKWARD) if e is not site.backward and e.loops == site.backward.loops]
+    others = [
+        e for e in site.happening(EventKind.BACKWARD) if e is not site.backward and e.loops == site.backward.loops
+    ]
     if any(not _same_arm(e, site.backward) for e in others):
         return False
     guard = guards.read(own)

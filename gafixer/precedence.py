@@ -21,6 +21,7 @@ HIDES: dict[str, frozenset[str]] = {
     "GA101": frozenset({"GA102", "GA104", "GA501"}),
     "GA106": frozenset({"GA101", "GA104"}),
     "GA105": frozenset({"GA104", "GA101"}),
+    "GA102": frozenset({"GA101"}),
     "GA401": frozenset({"GA402"}),
     "GA202": frozenset({"GA201"}),
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Framework
-from gafixer.analysis.site import Items, Scale
-from gafixer.analysis.values import text
+from gafixer.analysis.site import Divisor, Items, Scale
+from gafixer.analysis.values import Author, text
 from gafixer.findings import Confidence, Finding, Related, Role, Severity
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def finding(
 def around(site: Site, term: LossTerm | None = None, division: Division | None = None) -> list[Related]:
     """The places that a reader needs: where the mean is taken, divided, sent backward and stepped, and the evidence."""
     found = []
+    if division is None and term is None:
+        divisions = [d for t in site.terms for d in t.divided_by(Divisor.STEPS) if d.author is Author.CODE]
+        division = divisions[0] if divisions else None
     if term is not None:
         how = {Scale.MEAN: "mean over one microbatch", Scale.SUM: "sum over one microbatch"}.get(term.scale, "the loss")
         found.append(Related(Role.MEAN, site.place(term.atom.spot), how))

@@ -14,11 +14,7 @@ PROJECTS = sorted(path.parent.name for path in FIXTURES.glob("*/expected.json"))
 
 #: What the scan doesn't say right yet. Strict: whoever mends one takes it off the list.
 NOT_YET = {
-    "accelerate_seq2seq": "GA103 is missed where both numbers of steps are the same entry of a configuration",
-    "ddp_tagger": "a local count is a warning though the averaging over ranks is in sight",
-    "finetune_causal_lm": "labels that a dataset fills with -100 as a list are no evidence",
     "image_trainer": "a loss that a subclass in another file computes is not seen",
-    "unreadable": "an encoding that doesn't exist is passed over in a file without code",
 }
 
 every_project = pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a framework object was made with: does its backward divide, and by what?"""
+"""What a framework object was made with: whether its backward divides, and by what."""
 
 from __future__ import annotations
 

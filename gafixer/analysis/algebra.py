@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.values import (
@@ -17,34 +16,29 @@ from gafixer.analysis.values import (
     Detached,
     Element,
     Factor,
-    Func,
     Index,
     Item,
     Kind,
     Listing,
     Opaque,
     Poly,
-    Reduction,
     Sequence,
     Sym,
     Term,
     Value,
-    text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gafixer.analysis.values import Loops, Spot
+    from gafixer.analysis.values import Spot
 
-__all__ = ["accumulate", "add", "choose", "divide", "everywhere", "multiply", "negate", "number", "poly", "reduce", "reduce_rows", "select"]
+__all__ = ["add", "choose", "divide", "multiply", "negate", "number", "poly", "simple"]
 
 #: Alternatives kept for one value; code with more is not decided by reading it.
 MOST_OPTIONS = 4
 #: Terms kept in one sum.
 MOST_TERMS = 24
-
-MASK = re.compile(r"mask\w{0,2}$|^mask(_|$)|valid|weights?$|keep|active|non_?pad|not_?pad|attention", re.IGNORECASE)
 
 
 def number(value: Value) -> float | None:
@@ -65,7 +59,7 @@ def choose(options: Iterable[Value]) -> Value:
         for part in option.options if isinstance(option, Choice) else (option,):
             seen.setdefault(part)
     # What could not be followed is no alternative that anything can be said of.
-    known = [option for option in seen if not isinstance(option, Opaque)] or list(seen)
+    known: list[Value] = [option for option in seen if not isinstance(option, Opaque)] or [*seen]
     kept = tuple(itertools.islice(known, MOST_OPTIONS))
     if not kept:
         return Opaque("no alternative")
@@ -101,7 +95,7 @@ def poly(value: Value, spot: Spot | None = None) -> Poly | None:
             return None
 
 
-def _simple(value: Poly) -> Value:
+def simple(value: Poly) -> Value:
     """Undo the wrapping where a sum is one bare thing."""
     match value.terms:
         case ():
@@ -126,9 +120,20 @@ def _is_detached(value: Value) -> bool:
 
 def _wrap(result: Value, *parts: Value) -> Value:
     """A figure computed from detached values only is detached too."""
-    if any(map(_is_detached, parts)) and all(_is_detached(p) or isinstance(p, Const | Sym | Attr | Index) for p in parts):
+    if any(map(_is_detached, parts)) and all(_is_detached(p) or _is_plain(p) for p in parts):
         return Detached(result)
     return result
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether a value is a number that no loss is in."""
+    match value:
+        case Const() | Sym() | Attr() | Index():
+            return True
+        case Poly(terms=terms):
+            return all(t.atom is None or t.atom.kind is Kind.REDUCED for t in terms)
+        case _:
+            return False
 
 
 def add(left: Value, right: Value) -> Value:
@@ -140,10 +145,10 @@ def add(left: Value, right: Value) -> Value:
             return left if left.offset is None else dataclasses.replace(left, offset=left.offset + int(step))
         case Const(), Index():
             return add(right, left)
-        case Sequence(items=a), Sequence(items=b):
-            return Sequence(a + b)
-        case Const(value=str() as a), Const(value=str() as b):
-            return Const(a + b)
+        case Sequence(items=first), Sequence(items=second):
+            return Sequence(first + second)
+        case Const(value=str() as head), Const(value=str() as tail):
+            return Const(head + tail)
         case _:
             pass
     a, b = poly(left), poly(right)
@@ -151,7 +156,7 @@ def add(left: Value, right: Value) -> Value:
         return left if isinstance(left, Listing) else Opaque("a sum of something that is not a number")
     if len(a.terms) + len(b.terms) > MOST_TERMS:
         return Opaque("too many terms")
-    return _wrap(_simple(_collect((*a.terms, *b.terms))), left, right)
+    return _wrap(simple(_collect((*a.terms, *b.terms))), left, right)
 
 
 def _collect(terms: tuple[Term, ...]) -> Poly:
@@ -219,7 +224,7 @@ def multiply(left: Value, right: Value, spot: Spot | None) -> Value:
     if len(a.terms) * len(b.terms) > MOST_TERMS:
         return Opaque("too many terms")
     products = [_times(x, y, spot) for x in a.terms for y in b.terms]
-    return _wrap(_simple(_collect(tuple(p for p in products if p is not None))), left, right)
+    return _wrap(simple(_collect(tuple(p for p in products if p is not None))), left, right)
 
 
 def _opaque_product(left: Value, right: Value) -> Value:
@@ -236,8 +241,7 @@ def divide(left: Value, right: Value, spot: Spot | None) -> Value:
     below = _inverse(right, spot)
     if below is None:
         return left if isinstance(left, Opaque) else Opaque("a quotient of something that is not a number")
-    result = multiply(left, below, None)
-    return result
+    return multiply(left, below, None)
 
 
 def _inverse(value: Value, spot: Spot | None) -> Value | None:
@@ -259,181 +263,3 @@ def _inverse(value: Value, spot: Spot | None) -> Value | None:
     if term.atom is not None:
         factors = (*factors, Factor(term.atom, -1, spot))
     return Poly((Term(None, factors, 1.0 / term.coefficient),))
-
-
-def _is_row_count(factor: Factor) -> bool:
-    return factor.power == -1 and isinstance(factor.value, Atom) and factor.value.reduction is Reduction.NONE
-
-
-def _is_mask(factor: Factor) -> bool:
-    return factor.power == 1 and (
-        bool(MASK.search(_own_name(factor.value))) or isinstance(factor.value, Atom) or _is_comparison(factor.value)
-    )
-
-
-def _own_name(value: Value) -> str:
-    """What a value itself is called, not what it was got from: ``masked_mean(x)`` is no mask."""
-    match value:
-        case Sym(key=key):
-            return key
-        case Attr(name=name):
-            return name
-        case Item(base=base, key=key):
-            return text(key) if isinstance(key, Const) and isinstance(key.value, str) else _own_name(base)
-        case _:
-            return ""
-
-
-def _is_comparison(value: Value) -> bool:
-    return isinstance(value, Called) and text(value.func).rsplit(".", 1)[-1] in {"ne", "eq", "gt", "ge", "lt", "le"}
-
-
-def reduce(value: Value, how: Reduction, spot: Spot, loops: Loops) -> Value:
-    """``value.mean()`` or ``value.sum()``: items become a number."""
-    match value:
-        case Choice(options=options):
-            return choose(reduce(option, how, spot, loops) for option in options)
-        case Detached(of=of):
-            return Detached(reduce(of, how, spot, loops))
-        case Listing(element=element, length=length):
-            return _reduce_listing(element, length, how, spot, loops)
-        case Sequence(items=items) if items:
-            total: Value = Const(0)
-            for item in items:
-                total = add(total, item)
-            return divide(total, Const(len(items)), spot) if how is Reduction.MEAN else total
-        case Func() | Const():
-            return Opaque("a reduction of something that is not a tensor")
-        case _:
-            pass
-    whole = poly(value)
-    if whole is None:
-        return Atom(Kind.REDUCED, how.value, how, spot, loops, of=value)
-    return _simple(Poly(tuple(_reduce_term(term, how, spot, loops) for term in whole.terms)))
-
-
-def _reduce_listing(element: Value, length: Value | None, how: Reduction, spot: Spot, loops: Loops) -> Value:
-    if how is Reduction.SUM:
-        return element
-    return divide(element, length if length is not None else Opaque("length of a list"), spot)
-
-
-def _reduce_term(term: Term, how: Reduction, spot: Spot, loops: Loops) -> Term:
-    atom = term.atom
-    if atom is not None and atom.reduction is not Reduction.NONE:
-        return term  # a number already: .mean() over replicas of DataParallel, .sum() of a scalar
-    masks = tuple(f for f in term.factors if _is_mask(f))
-    rest = tuple(f for f in term.factors if not _is_mask(f))
-    mask = masks[0].value if masks else None
-    if atom is not None:
-        per_row = any(_is_row_count(f) for f in rest)
-        rest = tuple(f for f in rest if not _is_row_count(f))
-        made = dataclasses.replace(
-            atom, reduction=how, spot=spot, mask=mask or atom.mask, samples=(atom.samples or per_row) and not mask
-        )
-        return Term(made, rest, term.coefficient)
-    if rest and not masks and len(rest) == 1:
-        made = Atom(Kind.REDUCED, how.value, how, spot, loops, of=rest[0].value)
-        return Term(made, (), term.coefficient)
-    inner = tuple(f for f in rest if f.power < 0)
-    of = next((f.value for f in term.factors if f.power > 0 and f not in masks), mask)
-    return Term(Atom(Kind.REDUCED, how.value, how, spot, loops, of=of, mask=mask), inner, term.coefficient)
-
-
-def select(value: Value, key: Value) -> Value:
-    """``value[mask]`` of a loss per item: the mask says which items count."""
-    match value:
-        case Choice(options=options):
-            return choose(select(option, key) for option in options)
-        case _:
-            pass
-    whole = poly(value)
-    if whole is None:
-        return value
-    made = []
-    for term in whole.terms:
-        if term.atom is not None and term.atom.reduction is Reduction.NONE:
-            made.append(dataclasses.replace(term, atom=dataclasses.replace(term.atom, mask=key, samples=False)))
-        elif term.atom is None and term.factors:
-            first, *rest = term.factors
-            made.append(dataclasses.replace(term, factors=(dataclasses.replace(first, value=Item(first.value, key)), *rest)))
-        else:
-            made.append(term)
-    return _simple(Poly(tuple(made)))
-
-
-def reduce_rows(value: Value, spot: Spot, loops: Loops) -> Value:
-    """``value.sum(dim)`` or ``.mean(dim)``: each row becomes one number, and what a mask selected is settled."""
-    match value:
-        case Choice(options=options):
-            return choose(reduce_rows(option, spot, loops) for option in options)
-        case Detached(of=of):
-            return Detached(reduce_rows(of, spot, loops))
-        case _:
-            pass
-    whole = poly(value)
-    if whole is None:
-        return value
-    return _simple(Poly(tuple(_row_term(term, spot, loops) for term in whole.terms)))
-
-
-def _row_term(term: Term, spot: Spot, loops: Loops) -> Term:
-    masked = any(_is_mask(f) for f in term.factors)
-    rest = tuple(f for f in term.factors if not _is_mask(f))
-    if term.atom is not None:
-        if term.atom.reduction is not Reduction.NONE:
-            return term
-        return Term(dataclasses.replace(term.atom, samples=term.atom.samples or masked), rest, term.coefficient)
-    of = next((f.value for f in term.factors if f.power > 0), None)
-    kept = tuple(f for f in rest if f.value != of)
-    atom = Atom(Kind.REDUCED, "rows", Reduction.NONE, spot, loops, of=of, samples=masked)
-    return Term(atom, kept, term.coefficient)
-
-
-def accumulate(before: Value, more: Value, loop: int | None, spot: Spot, loops: Loops) -> Value:
-    """``before += more`` in a loop that `before` was made outside of."""
-    if isinstance(before, Listing) or loop is None:
-        return add(before, more)
-    if isinstance(more, Detached):
-        inner = before.of if isinstance(before, Detached) else before
-        return Detached(accumulate(inner, more.of, loop, spot, loops))
-    whole = poly(more)
-    if whole is None:
-        return add(before, more)
-    return add(before, Poly(tuple(_carried(term, loop, spot, loops) for term in whole.terms)))
-
-
-def _carried(term: Term, loop: int, spot: Spot, loops: Loops) -> Term:
-    if term.atom is None and not term.factors:
-        return term
-    if term.atom is None:
-        of = term.factors[0].value if len(term.factors) == 1 else Poly((term,))
-        atom = Atom(Kind.REDUCED, "sum", Reduction.SUM, spot, loops, of=of, accumulated=loop)
-        return Term(atom, (), term.coefficient)
-    atom = term.atom
-    return dataclasses.replace(term, atom=dataclasses.replace(atom, accumulated=atom.accumulated or loop))
-
-
-def everywhere(value: Value) -> Value:
-    """A figure after it was summed over all ranks."""
-    match value:
-        case Choice(options=options):
-            return choose(everywhere(option) for option in options)
-        case Detached(of=of):
-            return Detached(everywhere(of))
-        case _:
-            pass
-    whole = poly(value)
-    if whole is None:
-        return value
-    made = []
-    for term in whole.terms:
-        atom = term.atom
-        if atom is None and term.factors:
-            spot = term.factors[0].spot
-            if spot is None:
-                return value
-            atom = Atom(Kind.REDUCED, "sum", Reduction.SUM, spot, (), of=term.factors[0].value)
-            term = Term(atom, term.factors[1:], term.coefficient)  # noqa: PLW2901
-        made.append(term if atom is None else dataclasses.replace(term, atom=dataclasses.replace(atom, everywhere=True)))
-    return _simple(Poly(tuple(made)))

@@ -96,6 +96,7 @@ class _Maker:
             by_epoch=window.loop is not None and window.loop.trips is None,
             ranks=self._search(_RANKS, "several ranks average their gradients here"),
             drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
+            modules=tuple((module.path, module.source) for module in self._around.modules),
         )
 
     def _place(self, spot: Spot) -> Place:
@@ -114,7 +115,9 @@ class _Maker:
     def _reported(self, event: Event, window: Window) -> tuple[LossTerm, ...]:
         parts = terms.losses(event.value or Const(None), event.spot)[0]
         return tuple(
-            LossTerm(atom, Scale.UNKNOWN, Items.UNKNOWN, Variation.UNKNOWN, terms.divisions(factors, window), (), number)
+            LossTerm(
+                atom, Scale.UNKNOWN, Items.UNKNOWN, Variation.UNKNOWN, terms.divisions(factors, window), (), number
+            )
             for atom, factors, number in parts
         )
 
@@ -165,15 +168,11 @@ class _Maker:
         Where the alternatives disagree about whether counts vary, the least that they agree on holds.
         """
         options = terms.losses(backward.value or Const(None), backward.spot)
-        made = [
-            tuple(self._term(part, backward, window, framework_steps) for part in option) for option in options
-        ]
+        made = [tuple(self._term(part, backward, window, framework_steps) for part in option) for option in options]
         best = max(made, key=_known)
         rivals = [o for o in made if _known(o)[0] == _known(best)[0]]
         agreed = min((_most(o) for o in rivals), key=_ORDER.index)
-        return tuple(
-            dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best
-        )
+        return tuple(dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best)
 
     def _term(
         self,
@@ -185,13 +184,13 @@ class _Maker:
         atom, factors, coefficient = part
         found = list(terms.divisions(factors, window))
         if framework_steps is not None:
-            found.append(
-                Division(Divisor.STEPS, framework_steps, -1, backward.spot, Author.FRAMEWORK)
-            )
+            found.append(Division(Divisor.STEPS, framework_steps, -1, backward.spot, Author.FRAMEWORK))
         found += self._rescales(backward, window)
         scale = terms.scale(atom, tuple(found))
         counts = any(d.divisor is Divisor.LOCAL_ITEMS and d.power < 0 for d in found)
-        items, variation, said = evidence.judge(atom, self._text(atom.spot), self._around, counts and _is_masked(atom, found))
+        items, variation, said = evidence.judge(
+            atom, self._text(atom.spot), self._around, counts and _is_masked(atom, found)
+        )
         if scale is Scale.UNKNOWN and atom.kind is Kind.REDUCED:
             scale = Scale.SUM
         return LossTerm(atom, scale, items, variation, tuple(found), said, coefficient)
@@ -253,7 +252,9 @@ def _number_factors(value: Value | None) -> tuple[Factor, ...]:
 def _is_masked(atom: Atom, found: list[Division]) -> bool:
     """Whether the microbatch's own count is one of items that vary, and not its size."""
     counts = [d for d in found if d.divisor is Divisor.LOCAL_ITEMS and d.power < 0]
-    return any(not re.search(r"numel|size\(|shape|len\(", text(d.value)) for d in counts) and atom.kind is not Kind.UNKNOWN
+    return (
+        any(not re.search(r"numel|size\(|shape|len\(", text(d.value)) for d in counts) and atom.kind is not Kind.UNKNOWN
+    )
 
 
 def _default(steps: Value | None) -> float | None:

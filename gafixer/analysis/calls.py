@@ -17,6 +17,7 @@ from gafixer.analysis.values import (
     Choice,
     ClassRef,
     Const,
+    Detached,
     Element,
     External,
     Func,
@@ -24,6 +25,8 @@ from gafixer.analysis.values import (
     Item,
     LossModule,
     Mapping,
+    Opaque,
+    Sequence,
     Sym,
     Value,
     depth,
@@ -52,8 +55,8 @@ __all__ = [
 
 #: A function that mentions none of these neither trains nor makes a loss, a count or an object that does.
 _RELEVANT = re.compile(
-    r"loss|backward|step|grad|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|accum|scaler|reduce|gather|mask"
-    r"|optim|accelerat|[Ff]abric|sched|train|yield|ignore_index|-100",
+    r"loss|backward|\.step\(|zero_grad|clip_grad|\.grad\b|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|scaler"
+    r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100"
 )
 #: A function longer than this is followed only if it trains.
 _LONG = 220
@@ -99,7 +102,7 @@ def call(
             if position and len(run.events) > kept and any(e.order < kept for e in run.events):
                 del run.events[kept:]
         return algebra.choose(results)
-    followed = isinstance(func, Func)
+    followed = isinstance(func, Func) and not _is_framework(receiver)
     if receiver is not None and not followed:
         done = training.method(run, receiver, name, args, keywords, spot)
         if done is not None:
@@ -123,6 +126,11 @@ def call(
             return library.builtin(run, key, args, keywords, spot)
         case _:
             return training.unknown_call(run, func, args, keywords, spot) or unknown(run, func, args, keywords, spot)
+
+
+def _is_framework(receiver: Value | None) -> bool:
+    """Whether an object is a framework's own, which is known better than it reads."""
+    return isinstance(receiver, Instance) and receiver.cls.name in {"Accelerator", "Fabric"}
 
 
 def unknown(run: Interpreter, func: Value, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
@@ -172,19 +180,42 @@ def _project_call(
 
 def follow(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
     """Run a function of the project, if it can matter."""
-    if not is_relevant(run, func):
+    if func.key in run.dull or not is_relevant(run, func):
         return unknown(run, func, args, keywords, spot)
+    kept = len(run.events)
     run.frames.append(Call(text(func), spot))
     try:
-        return run.run_function(func, args, keywords)
+        result = run.run_function(func, args, keywords)
     finally:
         run.frames.pop()
+    if len(run.events) == kept and _is_dull(result) and func.key not in run.active:
+        run.dull.add(func.key)
+    return result
+
+
+def _is_dull(result: Value) -> bool:
+    """Whether a result says nothing that a symbol would not say."""
+    match result:
+        case Const() | Opaque() | Sym() | Called() | Attr() | Item() | Detached():
+            return True
+        case Sequence(items=items):
+            return all(map(_is_dull, items))
+        case Choice(options=options):
+            return all(map(_is_dull, options))
+        case _:
+            return False
 
 
 def is_relevant(run: Interpreter, func: Func) -> bool:
     """Whether a function can train, or make a loss, a count or an object that does."""
     if isinstance(func.node, ast.Lambda):
         return True
+    if func.key not in run.relevant:
+        run.relevant[func.key] = _is_relevant(run, func)
+    return run.relevant[func.key]
+
+
+def _is_relevant(run: Interpreter, func: Func) -> bool:
     module = run.names.modules.get(func.module)
     if module is None:
         return False
@@ -289,8 +320,14 @@ def _default(argument: ast.arg, default: ast.expr | None) -> Value:
 def evaluate_elsewhere(run: Interpreter, found: Assigned, name: str) -> Value:
     """A top-level or class-level assignment, evaluated where it stands."""
     key = id(found.node)
-    if key in run.active or len(run.scopes) > 12:
-        return Sym(name)
+    if key not in run.globals:
+        if key in run.active or len(run.scopes) > 12:
+            return Sym(name)
+        run.globals[key] = _elsewhere(run, found, key, name)
+    return run.globals[key]
+
+
+def _elsewhere(run: Interpreter, found: Assigned, key: int, name: str) -> Value:
     run.active.append(key)
     run.scopes.append(run.new_scope(found.module))
     kept, events = run.frames, len(run.events)
@@ -314,7 +351,7 @@ def evaluate_elsewhere(run: Interpreter, found: Assigned, name: str) -> Value:
 _NO_GRAD = re.compile(r"no_grad\b|inference_mode\b|set_grad_enabled")
 
 
-def without_gradient(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+def without_gradient(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
     """Whether a function is decorated with ``no_grad`` or its like."""
     return any(_NO_GRAD.search(ast.unparse(d)) for d in getattr(node, "decorator_list", ()))
 
@@ -331,8 +368,7 @@ def enter(context: Value) -> Value:
     return context
 
 
-def note_rescale(run: Interpreter, target: ast.expr, divisor: Value, spot: Spot) -> None:
-    """``p.grad /= n``: gradients are divided after backward."""
+def note_rescale(run: Interpreter, target: ast.expr, factor: Value, spot: Spot) -> None:
+    """``p.grad *= n``: gradients are scaled after backward."""
     if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in ast.unparse(target):
-        training.rescale(run, algebra.divide(Const(1), divisor, spot), spot)
-
+        training.rescale(run, factor, spot)

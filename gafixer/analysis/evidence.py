@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence, Items, Variation
 from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Spot, Sym, Value, peel, text
+from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES
 from gafixer.data.losses import HEAD_CLASS
 
 if TYPE_CHECKING:
@@ -15,32 +16,6 @@ if TYPE_CHECKING:
     from gafixer.analysis.source import Module
 
 __all__ = ["Surroundings", "judge"]
-
-#: Code that makes labels which are not scored, or batches of unequal length; strongest first.
-_VARIES = (
-    (re.compile(r"=\s*-\s*100\b|-100\s*\]|,\s*-100\s*\)|-100\s+(?:if|for|else)\b|else\s+-100\b"), "labels are set to -100 here, and are not scored"),
-    (re.compile(r"\[\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index|IGNORE_TOKEN_ID|LABEL_PAD_ID|pad_token_label_id)\s*\]|(?:fill_value|padding_value|_fill_?\(.*)\s*[=,]?\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index)|=\s*(?:self\.|\w+\.)?(?:IGNORE_INDEX|IGNORE_TOKEN_ID|ignore_token_id)\b"), "labels are set to the ignored one here"),
-    (re.compile(r"^\s*\w*(?:target|label|\by)\w*\[.*\]\s*=\s*-\s*1\b|\b(?:pad_id|fill_value|padding_value)\s*=\s*-1\b|\b(?:full|full_like|masked_fill_?)\(.*,\s*-1\s*[,)]", re.MULTILINE), "targets are set to -1 here, and are not scored"),
-    (re.compile(r"DataCollatorFor(?:Seq2Seq|TokenClassification|LanguageModeling|CompletionOnlyLM)|DataCollatorWithPadding"), "this collator pads, and ignores the padding"),
-    (re.compile(r"(?:loss|label|answer|response|completion|assistant)_masks?\b"), "a mask says which targets are scored"),
-    (re.compile(r"pad_sequence\(|\.pad\(.*(?:return_tensors|padding)|padding\s*=\s*(?:True|[\"']longest[\"'])"), "sequences of unequal length are padded here"),
-    (re.compile(r"ignore_id\b|padding_idx|pad_token_id|pad_idx|PAD_IDX|!=\s*-100|\.ne\(-100"), "padding is told from targets here"),
-    (re.compile(r"max_tokens|batch_by_size|token_bucket|BucketIterator|dynamic_batch"), "batches are made by length here"),
-)  # fmt: skip
-
-#: How many of the above say that targets are left out, and not only that something is padded.
-_STRONG = 5
-
-#: What looks like one of the above but only declares it.
-_DECLARES = re.compile(r"ignore_index\s*(?::\s*\w+\s*)?=\s*-?100|^\s*(?:def |class |import |from |#|\"|')|ignore_index=-100")
-
-#: Code that cuts text into blocks of one length, every target scored.
-_FIXED = (
-    (re.compile(r"stack\(\[.*\[\s*\w+\s*(?:\+\s*1\s*)?:\s*\(?\w+\s*\+"), "batches are stacked from blocks of one length here"),
-    (re.compile(r"memmap\(|\.view\(\s*(?:self\.)?B\s*,\s*(?:self\.)?T\s*\)|group_texts|block_size\s*\)\s*\*\s*block_size|PackedDataset|TokenBuffer|concat_chunk"), "text is cut into blocks of one length here"),
-    (re.compile(r"tokenizing_distributed_data_loader|DataLoaderLite|DistributedDataLoader|\brandint\([^)]*-\s*(?:\w+\.)*(?:block_size|seq_len|context|ctx)|\brand(?:int|perm)?\([^)]*\.size\(0\)\s*-\s*(?:self\.)?seq_len"), "text is cut into blocks of one length here"),
-    (re.compile(r"\[\s*:\s*,\s*1\s*:\s*\(?\s*[\w.]*(?:max_seq_length|block_size|seq_len|context_length)"), "inputs and targets are cut to one length here"),
-)  # fmt: skip
 
 _TOKEN_SHAPE = re.compile(
     r"view\(\s*-1|reshape\(\s*-1|flatten|transpose\(\s*1\s*,\s*2|transpose\(\s*-?\d\s*,|permute\(|\[\s*\.\.\.\s*,\s*:-1|\[:\s*,\s*:-1|rearrange\(|shift_|view\(\w+\s*\*"
@@ -63,7 +38,7 @@ class Surroundings:
                 (
                     (away, rank, found)
                     for away, module in self._near()
-                    for rank, (pattern, message) in enumerate(_VARIES)
+                    for rank, (pattern, message) in enumerate(VARIES)
                     for found in _matches(pattern, message, module)
                 ),
                 key=lambda entry: (entry[0], entry[1]),
@@ -76,7 +51,7 @@ class Surroundings:
             self._fixed = [
                 (away, found)
                 for away, module in self._near()
-                for pattern, message in _FIXED
+                for pattern, message in FIXED
                 for found in _matches(pattern, message, module)
             ]
         return self._fixed
@@ -90,7 +65,7 @@ class Surroundings:
 
     def strong(self) -> Evidence | None:
         """What says that targets are left out, unless something as near says that blocks have one length."""
-        found = next(((away, e) for away, rank, e in self.varies() if rank < _STRONG), None)
+        found = next(((away, e) for away, rank, e in self.varies() if rank < STRONG), None)
         if found is None or any(away < found[0] for away, _ in self.fixed()):
             return None
         return found[1]
@@ -104,20 +79,22 @@ def _matches(pattern: re.Pattern[str], message: str, module: Module) -> Iterable
     for match in pattern.finditer(module.source):
         row = module.source.count("\n", 0, match.start()) + 1
         line = module.line(row)
-        if not _DECLARES.search(line):
+        if not DECLARES.search(line):
             start = len(line) - len(line.lstrip())
             yield Evidence(Spot(module.path, row, start, row, len(line.rstrip().encode())), message)
             return
 
 
-def judge(
-    atom: Atom, line: str, around: Surroundings, masked: bool
-) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+def judge(atom: Atom, line: str, around: Surroundings, masked: bool) -> tuple[Items, Variation, tuple[Evidence, ...]]:
     """What a term counts, whether that count varies, and what says so. `line` is the source of the loss call."""
     if atom.samples:
         return Items.SAMPLES, Variation.FIXED, ()
     if atom.weighted:
-        return Items.WEIGHTS, Variation.CERTAIN, (Evidence(atom.spot, "a mean with class weights divides by the weights of its own targets"),)
+        return (
+            Items.WEIGHTS,
+            Variation.CERTAIN,
+            (Evidence(atom.spot, "a mean with class weights divides by the weights of its own targets"),),
+        )
     if (atom.mask is not None or masked) and around.fixed_here() and atom.spot.path != around.modules[0].path:
         return Items.MASKED, Variation.FIXED, (around.fixed()[0][1],)
     if atom.mask is not None or masked:
@@ -135,7 +112,7 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
     if atom.name not in {"cross_entropy", "nll_loss", "ctc_loss", "kl_div"}:
         return Items.ELEMENTS, Variation.FIXED, ()
     ignores = atom.ignore is not None and atom.ignore != Const(None)
-    chosen = ignores and not (isinstance(atom.ignore, Sym) and atom.ignore.default is not None)
+    chosen = ignores and not _is_default(atom.ignore)
     tokens = _TOKEN_SHAPE.search(line) is not None
     if not tokens and not ignores:
         return Items.SAMPLES, Variation.FIXED, ()
@@ -145,6 +122,11 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
         evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored")
         return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
     return _tokens(around)
+
+
+def _is_default(ignore: Value | None) -> bool:
+    """Whether an ignored label is only PyTorch's own, handed on by a parameter."""
+    return isinstance(ignore, Sym) and ignore.key.endswith("ignore_index") and ignore.default == Const(-100)
 
 
 def _tokens(around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
@@ -186,7 +168,11 @@ def _other(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Ev
     if atom.kind is Kind.REDUCED and atom.reduction is Reduction.MEAN:
         selected = _selection(atom.of)
         if selected is not None:
-            return Items.MASKED, Variation.CERTAIN, (Evidence(atom.spot, "the mean is over the items that are selected"),)
+            return (
+                Items.MASKED,
+                Variation.CERTAIN,
+                (Evidence(atom.spot, "the mean is over the items that are selected"),),
+            )
     return Items.UNKNOWN, Variation.UNKNOWN, ()
 
 
@@ -196,4 +182,3 @@ def _selection(value: Value | None) -> Value | None:
             return key
         case _:
             return None
-

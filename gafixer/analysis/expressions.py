@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, loops, training
+from gafixer.analysis import algebra, calls, loops, reductions, training
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.values import (
     OPAQUE,
@@ -37,6 +37,7 @@ from gafixer.analysis.values import (
     Value,
     depth,
 )
+from gafixer.data.frameworks import STEPS_NAME
 
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
@@ -83,7 +84,7 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
             return loops.comprehension(run, node)
         case ast.NamedExpr(target=ast.Name(id=name), value=value):
             result = run.evaluate(value)
-            run.assign_name(name, result)
+            run.assign(node.target, result)
             return run.scope.env[name]
         case ast.Await(value=value) | ast.Starred(value=value):
             return run.evaluate(value)
@@ -166,11 +167,20 @@ def _of_object(run: Interpreter, obj: Instance, attr: str) -> Value:
     if (obj.id, attr) in run.heap:
         known = run.heap[obj.id, attr]
         # None in __init__ only declares: another method fills it in.
-        return Sym(f"self.{attr}", default=known) if known == Const(None) else known
+        return Sym(f"self.{attr}", default=known) if known == Const(None) else _named(known, attr) or known
     method = run.names.method(obj.cls, attr)
     if method is not None:
         return calls.bound_method(run, method, obj)
     return _field(run, obj.cls, attr) or Sym(f"self.{attr}")
+
+
+def _named(value: Value | None, name: str) -> Value | None:
+    """A number that the code holds under a name keeps it: another run may set another."""
+    match value:
+        case Const(value=int() as number) if number > 1 and STEPS_NAME.search(name):
+            return Sym(name.strip("[]'"), default=value)
+        case _:
+            return value
 
 
 def _field(run: Interpreter, cls: ClassRef, attr: str) -> Value | None:
@@ -204,11 +214,11 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
         case Listing(element=element), _:
             return base if sliced else element
         case Mapping(), Const(value=literal):
-            return base.get(literal) or OPAQUE
+            return _named(base.get(literal), f"[{literal!r}]") or OPAQUE
         case Mapping(entries=entries), _ if entries:
             return algebra.choose(value for _, value in entries)
         case Atom(reduction=Reduction.NONE) | Poly(), _:
-            return base if isinstance(key, Const) or key == OPAQUE else algebra.select(base, key)
+            return base if isinstance(key, Const) or key == OPAQUE else reductions.select(base, key)
         case Detached(of=of), _:
             return Detached(_item(of, key, sliced=sliced))
         case Sym() | Attr() | Item() | Element() | Called(), _ if depth(base) < 8:
@@ -218,7 +228,7 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
 
 
 def _dict(run: Interpreter, keys: list[ast.expr | None], values: list[ast.expr]) -> Value:
-    entries = []
+    entries: list[tuple[object, Value]] = []
     for key, value in zip(keys, values, strict=True):
         result = run.evaluate(value)
         match key:
@@ -295,7 +305,9 @@ def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Valu
 
 def _power(left: Value, right: Value, run: Interpreter, node: ast.BinOp) -> Value:
     match algebra.number(left), algebra.number(right):
-        case (float() as a, float() as b) if abs(a) < 1e6 and abs(b) < 64 and (a > 0 or b.is_integer()) and (a or b > 0):
+        case (float() as a, float() as b) if (
+            abs(a) < 1e6 and abs(b) < 64 and (a > 0 or b.is_integer()) and (a or b > 0)
+        ):
             return Const(a**b)
         case (_, 2.0):
             return Called(External("pow"), (left,), (), run.spot(node), run.loops)

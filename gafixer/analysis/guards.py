@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["Guard", "read"]
 
 _SYNC = re.compile(r"sync_gradients|is_gradient_accumulation_boundary|should_sync|is_accumulation_boundary|sync_grad")
-_LAST = re.compile(r"\blen\(|last|is_end|end_of|num_batches|n_batches|total_steps|steps_in_epoch|num_iter|_per_epoch", re.IGNORECASE)
+_LAST = re.compile(
+    r"\blen\(|last|is_end|end_of|num_batches|n_batches|total_steps|steps_in_epoch|num_iter|_per_epoch", re.IGNORECASE
+)
 _STEPS = re.compile(r"accum|grad_?acc|update_grad|sync|do_step|should_step|is_step|boundary|is_update", re.IGNORECASE)
 
 
@@ -88,9 +90,7 @@ def read(frames: Iterable[Frame]) -> Guard | None:
         last = any(isinstance(c, _Last) for c in conditions)
         if fires:
             best = next((f for f in fires if not f.named), fires[0])
-            guard = Guard(
-                frame.spot, best.steps, best.counter, best.first, last, best.framework, named=best.named
-            )
+            guard = Guard(frame.spot, best.steps, best.counter, best.first, last, best.framework, named=best.named)
             if found is None or found.named or found.only_last:
                 found = guard
         elif last and found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, training
+from gafixer.analysis import algebra, reductions, training
 from gafixer.analysis.values import (
     OPAQUE,
     Atom,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["BUILTINS", "builtin", "function", "loss", "method"]
 
 BUILTINS = frozenset(
-    {"sum", "len", "int", "float", "max", "min", "abs", "round", "list", "tuple", "dict", "getattr", "next", "iter", "print"}
-)  # fmt: skip
+    {"sum", "len", "int", "float", "max", "min", "abs", "round", "list", "tuple", "dict", "getattr", "next", "iter"}
+)
 
 _REDUCTIONS = {
     "mean": Reduction.MEAN,
@@ -116,9 +116,7 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
         return LossModule(name, _reduction(spec, keywords), spot, ignore, _weighted(spec, weight))
     if (spec := _loss_spec(path, FUNCTIONS)) is not None:
         ignore = keywords.get("ignore_index") if spec.ignores else None
-        made = LossModule(
-            spec.name, _reduction(spec, keywords), spot, ignore, _weighted(spec, keywords.get("weight"))
-        )
+        made = LossModule(spec.name, _reduction(spec, keywords), spot, ignore, _weighted(spec, keywords.get("weight")))
         return _atom(run, spec, made, args, keywords, spot)
     if name in WRAPPERS and args:
         return args[0]
@@ -127,15 +125,13 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
     if path.startswith(("torch.", "einops.", "numpy.")) and args:
         return _torch(run, name, args, keywords, spot)
     if SUMS_OVER_RANKS.search(name) and args:
-        return algebra.everywhere(args[0])
+        return reductions.everywhere(args[0])
     return _called(run, External(path), args, keywords, spot)
 
 
 def _called(run: Interpreter, func: Value, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value:
     """An unknown result that remembers its call."""
-    return Called(
-        func, tuple(map(_flat, args)), tuple((k, _flat(v)) for k, v in keywords.items()), spot, run.loops
-    )
+    return Called(func, tuple(map(_flat, args)), tuple((k, _flat(v)) for k, v in keywords.items()), spot, run.loops)
 
 
 def _flat(value: Value) -> Value:
@@ -145,8 +141,8 @@ def _flat(value: Value) -> Value:
 def _partial(run: Interpreter, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value:
     match args[0]:
         case Func() as func:
-            spec = func.node.args
-            names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+            taken = func.node.args
+            names = [a.arg for a in (*taken.posonlyargs, *taken.args)]
             given = tuple(zip(names, args[1:], strict=False))
             return dataclasses.replace(func, preset=(*func.preset, *given, *keywords.items()))
         case External(path=path) if (spec := _loss_spec(path, FUNCTIONS)) is not None:
@@ -178,7 +174,7 @@ def _torch(run: Interpreter, name: str, args: list[Value], keywords: dict[str, V
         case "where" if len(args) == 3:
             return algebra.multiply(args[1], args[0], spot)
         case "masked_select" if len(args) > 1:
-            return algebra.select(first, args[1])
+            return reductions.select(first, args[1])
         case "from_numpy" | "as_tensor" | "tensor":
             return first
         case "compile":
@@ -219,13 +215,13 @@ def method(
         case "neg":
             return algebra.negate(base)
         case "masked_select" if args:
-            return algebra.select(base, args[0])
+            return reductions.select(base, args[0])
         case "masked_fill" | "masked_fill_" if args:
             return algebra.multiply(base, args[0], spot)
         case _ if name in SAME_ITEMS and algebra.poly(base) is not None:
             return base
         case _ if SUMS_OVER_RANKS.search(name) and args:
-            return algebra.everywhere(args[0])
+            return reductions.everywhere(args[0])
         case _ if depth(base) > 7:
             return OPAQUE
         case _:
@@ -240,8 +236,8 @@ def _reduced(
     dims = args[0] if args else keywords.get("dim", keywords.get("axis"))
     whole = dims is None or dims == Const(None) or (isinstance(dims, Sequence) and len(dims.items) > 2)
     if whole:
-        return algebra.reduce(base, how, spot, run.loops)
-    return algebra.reduce_rows(base, spot, run.loops)
+        return reductions.reduce(base, how, spot, run.loops)
+    return reductions.reduce_rows(base, spot, run.loops)
 
 
 def _container(base: Mapping | Sequence | Listing, name: str, args: list[Value]) -> Value | None:
@@ -267,13 +263,15 @@ def builtin(run: Interpreter, name: str, args: list[Value], keywords: dict[str, 
             return Const(len(items))
         case "len", [Listing(length=length)] if length is not None:
             return length
-        case ("float" | "int" | "round"), [first, *_]:
+        case (("float" | "int" | "round"), [first, *_]):
             whole = algebra.poly(first)
-            is_loss = whole is not None and any(t.atom is not None and t.atom.kind is not Kind.REDUCED for t in whole.terms)
+            is_loss = whole is not None and any(
+                t.atom is not None and t.atom.kind is not Kind.REDUCED for t in whole.terms
+            )
             return Detached(first) if is_loss and not isinstance(first, Detached) else first
-        case ("max" | "min"), [first, second]:
+        case (("max" | "min"), [first, second]):
             return second if isinstance(first, Const) else first
-        case ("abs" | "list" | "tuple"), [first]:
+        case (("abs" | "list" | "tuple"), [first]):
             return first
         case "getattr", [first, Const(value=str() as attr), *_]:
             return run.attribute(first, attr)
@@ -293,10 +291,10 @@ def _sum(run: Interpreter, value: Value, spot: Spot) -> Value:
                 total = algebra.add(total, item)
             return total
         case Listing(element=element):
-            return element if algebra.poly(element) is not None else OPAQUE
+            return reductions.sum_up(value, spot, run.loops) if algebra.poly(element) is not None else OPAQUE
         case Poly() | Atom():
-            return algebra.reduce(value, Reduction.SUM, spot, run.loops)
+            return reductions.reduce(value, Reduction.SUM, spot, run.loops)
         case _ if text(value).endswith(("values()", ".losses")):
             return value
         case _:
-            return algebra.reduce(value, Reduction.SUM, spot, run.loops)
+            return reductions.reduce(value, Reduction.SUM, spot, run.loops)

@@ -10,21 +10,15 @@ from gafixer.analysis import algebra
 from gafixer.analysis.events import Loop, LoopKind
 from gafixer.analysis.values import (
     OPAQUE,
-    Atom,
-    Attr,
     Called,
     Compare,
     Const,
-    Detached,
     Element,
-    External,
     Index,
     Instance,
-    Item,
     Listing,
     Mapping,
     Modulo,
-    Poly,
     Sequence,
     Sym,
     Value,
@@ -40,7 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["append", "carried_over", "comprehension", "run_for", "run_while"]
 
 #: Wrappers that give what they are given, one by one.
-_THROUGH = ("tqdm", "trange", "track", "rich_tqdm", "progress", "iter", "list", "tuple", "reversed", "sorted", "cycle", "log_every", "prefetch")  # fmt: skip
+_THROUGH = frozenset(
+    {"tqdm", "trange", "track", "rich_tqdm", "progress", "iter", "list", "tuple", "reversed", "sorted", "cycle"}
+    | {"log_every", "prefetch"}
+)
 
 
 def run_for(run: Interpreter, node: ast.For | ast.AsyncFor) -> None:
@@ -279,27 +276,11 @@ def append(run: Interpreter, target: ast.Name, item: Value) -> None:
             run.scope.env[target.id] = Sequence((*items, item))
         case Sequence(items=items):
             length = _length(run, loop)
-            carried = algebra.accumulate(Const(0), item, loop, _anywhere(run), run.loops) if _is_figure(item) else item
-            run.scope.env[target.id] = Listing(algebra.choose((*items, carried)), loop, length)
+            run.scope.env[target.id] = Listing(algebra.choose((*items, item)), loop, length)
         case Listing(element=element):
             run.scope.env[target.id] = dataclasses.replace(known, element=algebra.choose((element, item)))
         case _:
             pass
-
-
-def _is_figure(item: Value) -> bool:
-    """Whether a list of such things is one of numbers, and not of optimizers or batches."""
-    match item:
-        case Poly() | Atom() | Detached():
-            return True
-        case Sym() | Attr() | Item():
-            return "loss" in text(item).lower()
-        case _:
-            return False
-
-
-def _anywhere(run: Interpreter) -> Spot:
-    return next(f.spot for f in reversed(run.frames) if isinstance(f, Loop))
 
 
 def _length(run: Interpreter, loop: int | None) -> Value | None:
@@ -327,9 +308,6 @@ def comprehension(run: Interpreter, node: ast.ListComp | ast.GeneratorExp | ast.
     frames = run.frames[len(run.frames) - opened :]
     first = frames[0]
     assert isinstance(first, Loop)
-    carried = algebra.accumulate(Const(0), value, first.id, run.spot(node), run.loops)
     del run.frames[len(run.frames) - opened :]
-    if isinstance(value, Item | Element | External) or algebra.poly(value) is None:
-        carried = value
     length = None if node.generators[0].ifs else first.trips or _len(first)
-    return Listing(carried, first.id, length)
+    return Listing(value, first.id, length)

@@ -33,6 +33,7 @@ class Names:
         self._project = project
         self.modules: dict[str, Module] = {module.path: module}
         self._found: dict[tuple[str, str], Value | Assigned | None] = {}
+        self._methods: dict[tuple[ClassRef, str, ClassRef | None], Func | None] = {}
 
     def lookup(self, module: Module, name: str, chain: int = 0) -> Value | Assigned | None:
         """A top-level name of a module: a value, what was assigned to it, or None."""
@@ -141,6 +142,12 @@ class Names:
 
     def method(self, cls: ClassRef, name: str, after: ClassRef | None = None) -> Func | None:
         """The method that an object of the class has under this name; `after` a class, as ``super()`` does."""
+        key = (cls, name, after)
+        if key not in self._methods:
+            self._methods[key] = self._method(cls, name, after)
+        return self._methods[key]
+
+    def _method(self, cls: ClassRef, name: str, after: ClassRef | None) -> Func | None:
         seen = after is None
         for parent in self.lineage(cls):
             if not seen:

@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 from typing import Protocol
 
-from gafixer.analysis.source import Module, Unreadable
+from gafixer.analysis.source import Module, UnreadableError
 
 __all__ = ["FileProject", "MemoryProject", "Project"]
 
@@ -105,7 +105,7 @@ class FileProject:
             if not path.is_file() or path.stat().st_size > _MOST_BYTES:
                 return None
             return Module.read(name, _shown(path), path.read_bytes(), whole=False, is_package=is_package)
-        except (OSError, Unreadable):
+        except (OSError, UnreadableError):
             return None  # evidence that can't be read is no evidence; the file's own scan reports it
 
 

@@ -43,15 +43,18 @@ def runs(module: Module, project: Project) -> list[Run]:
     """Run every root of a module; then every function whose backward call no root reached."""
     roots = list(_functions(module))
     training = _training(module, project, roots)
-    called = {name for root in training for name in _called(root, module) if root.node is None or name != root.node.name}
+    called = {
+        name for root in training for name in _called(root, module) if root.node is None or name != root.node.name
+    }
     order = [r for r in training if r.node is None or r.node.name not in called]
     made: list[Run] = []
+    dull: set[int] = set()
     reached: set[tuple[str, int]] = set()
     for root in order + [r for r in training if r not in order]:
         own = set(_backward_rows(root, module))
         if root not in order and own <= {row for path, row in reached if path == module.path}:
             continue
-        run = _run(module, project, root)
+        run = _run(module, project, root, dull)
         made.append(run)
         reached |= {(e.spot.path, e.spot.row) for e in run.events if e.kind is EventKind.BACKWARD}
     return made
@@ -150,8 +153,8 @@ def _backward_rows(root: _Root, module: Module) -> Iterator[int]:
                 yield part.lineno
 
 
-def _run(module: Module, project: Project, root: _Root) -> Run:
-    run = Interpreter(project, module)
+def _run(module: Module, project: Project, root: _Root, dull: set[int]) -> Run:
+    run = Interpreter(project, module, dull)
     run.scopes.append(run.new_scope(module))
     if root.node is None:
         run.block(_own_statements(module))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.windows import Window
     from gafixer.findings import Place
 
-__all__ = ["Divisor", "Division", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
+__all__ = ["Division", "Divisor", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
 
 
 class Divisor(enum.Enum):
@@ -117,7 +117,7 @@ class Site:
     """All that the rules know of one backward call.
 
     `events` are those of its run, in order. `steps` is G as the code spells it, `steps_default` its number where one
-    is written. `ranks` says where the project shows several ranks, `drop_last` where a loader drops its short last
+    is written. `modules` are the files that its run looked into, the scanned one first: path and text. `ranks` says where the project shows several ranks, `drop_last` where a loader drops its short last
     batch. `place` turns a spot into a place, `source` into its text; `reported` gives the terms of a figure that is
     logged.
     """
@@ -137,6 +137,7 @@ class Site:
     by_epoch: bool = False
     ranks: Evidence | None = None
     drop_last: Evidence | None = None
+    modules: tuple[tuple[str, str], ...] = ()
 
     def own(self, spot: Spot | None) -> Spot:
         """The spot where a finding about `spot` belongs: itself, or the call in the scanned file that leads to it."""
@@ -161,6 +162,4 @@ class Site:
 
     def happening(self, kind: EventKind) -> list[Event]:
         """The events of a kind, in the ordinary course of training."""
-        return [
-            e for e in self.events if e.kind is kind and not any(isinstance(f, Suspended) for f in e.frames)
-        ]
+        return [e for e in self.events if e.kind is kind and not any(isinstance(f, Suspended) for f in e.frames)]

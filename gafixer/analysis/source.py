@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.values import Spot
 
-__all__ = ["Block", "Module", "Unreadable", "decode", "syntax_error"]
+__all__ = ["Block", "Module", "UnreadableError", "decode", "syntax_error"]
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
 _START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """Source that is no Python: `message` says why, `row` and `column` (from 1) where."""
 
     def __init__(self, message: str, row: int = 1, column: int = 1) -> None:
@@ -34,7 +34,7 @@ def decode(source: bytes) -> str:
     """Bytes to text by the file's BOM or coding comment, UTF-8 otherwise.
 
     Raises:
-        Unreadable: the bytes are not in that encoding, or hold NUL.
+        UnreadableError: the bytes are not in that encoding, or hold NUL.
     """
     encoding = "utf-8"
     if source.startswith(b"\xef\xbb\xbf"):
@@ -48,9 +48,9 @@ def decode(source: bytes) -> str:
         decoded = source.decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
         start = getattr(error, "start", 0)
-        raise Unreadable(f"not {encoding}: {_reason(error)}", source.count(b"\n", 0, start) + 1) from error
+        raise UnreadableError(f"not {encoding}: {_reason(error)}", source.count(b"\n", 0, start) + 1) from error
     if "\0" in decoded:
-        raise Unreadable("NUL character in the source", decoded.count("\n", 0, decoded.index("\0")) + 1)
+        raise UnreadableError("NUL character in the source", decoded.count("\n", 0, decoded.index("\0")) + 1)
     return decoded.replace("\r\n", "\n").replace("\r", "\n") if "\r" in decoded else decoded
 
 
@@ -62,23 +62,23 @@ def parse(source: str, first_row: int = 1) -> list[ast.stmt]:
     """Statements of `source`, whose first line is line `first_row` of its file.
 
     Raises:
-        Unreadable: a syntax error, or nesting too deep for the parser.
+        UnreadableError: a syntax error, or nesting too deep for the parser.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the scanned file, nobody asked for them
             return ast.parse("\n" * (first_row - 1) + source).body
     except SyntaxError as error:
-        raise Unreadable(error.msg, error.lineno or 1, max(error.offset or 1, 1)) from error
+        raise UnreadableError(error.msg, error.lineno or 1, max(error.offset or 1, 1)) from error
     except (RecursionError, MemoryError, ValueError) as error:
-        raise Unreadable(f"too deeply nested for Python's parser ({type(error).__name__})") from error
+        raise UnreadableError(f"too deeply nested for Python's parser ({type(error).__name__})") from error
 
 
-def syntax_error(source: bytes) -> Unreadable | None:
+def syntax_error(source: bytes) -> UnreadableError | None:
     """Why the file is no Python, or None."""
     try:
         parse(decode(source))
-    except Unreadable as error:
+    except UnreadableError as error:
         return error
     return None
 
@@ -97,7 +97,7 @@ class Block:
         if self.nodes is None:
             try:
                 self.nodes = parse(self.text, self.row)
-            except Unreadable:
+            except UnreadableError:
                 self.nodes = []
         return self.nodes
 
@@ -110,7 +110,10 @@ def _cut(source: str) -> Iterator[Block]:
     for end in [*starts[1:], len(source)]:
         piece = source[begin:end]
         if end < len(source) and (
-            piece.count('"""') % 2 or piece.count("'''") % 2 or piece.startswith("@") or piece.rstrip().endswith(("\\", "("))
+            piece.count('"""') % 2
+            or piece.count("'''") % 2
+            or piece.startswith("@")
+            or piece.rstrip().endswith(("\\", "("))
         ):
             continue
         head = _HEAD.search(piece) if piece.startswith("@") else _HEAD.match(piece)
@@ -140,7 +143,7 @@ class Module:
         """Make a module of a file's bytes; `whole` parses all of it at once and so finds every syntax error.
 
         Raises:
-            Unreadable: the file does not decode or (where `whole`) does not parse.
+            UnreadableError: the file does not decode or (where `whole`) does not parse.
         """
         decoded = decode(source)
         if not whole:
@@ -153,7 +156,9 @@ class Module:
         if self._defined is None:
             self._defined = {}
             for block in self.blocks:
-                if block.name is None and ("=" in block.text or "def" in block.text or "class" in block.text or block.nodes):
+                if block.name is None and (
+                    "=" in block.text or "def" in block.text or "class" in block.text or block.nodes
+                ):
                     for node in _flat(block.parsed()):
                         for bound in _binds(node):
                             self._defined.setdefault(bound, []).append(node)
@@ -250,9 +255,13 @@ def _import_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, tupl
     match node:
         case ast.Import(names=names):
             for alias in names:
-                yield (alias.asname, (alias.name, None)) if alias.asname else (
-                    alias.name.partition(".")[0],
-                    (alias.name.partition(".")[0], None),
+                yield (
+                    (alias.asname, (alias.name, None))
+                    if alias.asname
+                    else (
+                        alias.name.partition(".")[0],
+                        (alias.name.partition(".")[0], None),
+                    )
                 )
         case ast.ImportFrom(module=module, names=names, level=level):
             base = "." * level + (module or "")

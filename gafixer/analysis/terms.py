@@ -11,6 +11,7 @@ from gafixer.analysis.site import Division, Divisor, Scale
 from gafixer.analysis.values import (
     Atom,
     Attr,
+    Bound,
     Called,
     Choice,
     Const,
@@ -41,7 +42,9 @@ _COUNT = re.compile(
     r"|n_valid|num_valid|loss_tokens|active",
     re.IGNORECASE,
 )
-_SAMPLES = re.compile(r"batch_?size|\bbsz?\b|\bbs\b|\.shape|\.size\(|\blen\(\)|n_?samples|nsents|micro_?bs", re.IGNORECASE)
+_SAMPLES = re.compile(
+    r"batch_?size|\bbsz?\b|\bbs\b|\.shape|\.size\(|\blen\(\)|n_?samples|nsents|micro_?bs", re.IGNORECASE
+)
 _LOSS = re.compile(r"loss|\bnll\b|\bce\b|objective|\bce_|_ce\b|elbo", re.IGNORECASE)
 
 
@@ -54,17 +57,22 @@ def losses(value: Value, spot: Spot) -> list[list[tuple[Atom, tuple[Factor, ...]
         atom = Atom(Kind.UNKNOWN, text(value), Reduction.UNKNOWN, spot)
         return [[(atom, (), 1.0)]]
     # A zero that starts a sum, a constant that is added: neither has a gradient.
-    return [[_headed(t, spot) for t in whole.terms if t.atom is not None or t.factors] or [_nothing(spot)]]
+    parts = [t for t in whole.terms if t.atom is not None or t.factors]
+    return [[_headed(t, spot, alone=len(parts) == 1) for t in parts] or [_nothing(spot)]]
 
 
 def _nothing(spot: Spot) -> tuple[Atom, tuple[Factor, ...], float]:
     return Atom(Kind.UNKNOWN, "loss", Reduction.UNKNOWN, spot), (), 1.0
 
 
-def _headed(term: Term, spot: Spot) -> tuple[Atom, tuple[Factor, ...], float]:
+def _headed(term: Term, spot: Spot, *, alone: bool) -> tuple[Atom, tuple[Factor, ...], float]:
     """A term with its atom: where it has none, the factor that is most like a loss becomes it."""
     if term.atom is not None:
-        if term.atom.kind is Kind.REDUCED and term.atom.of is not None and (found := head(term.atom.of, spot)) is not None:
+        if (
+            term.atom.kind is Kind.REDUCED
+            and term.atom.of is not None
+            and (found := head(term.atom.of, spot)) is not None
+        ):
             loops, accumulated = term.atom.loops, term.atom.accumulated
             return dataclasses.replace(found, loops=loops, accumulated=accumulated), term.factors, term.coefficient
         return term.atom, term.factors, term.coefficient
@@ -73,7 +81,9 @@ def _headed(term: Term, spot: Spot) -> tuple[Atom, tuple[Factor, ...], float]:
         return Atom(Kind.UNKNOWN, "1", Reduction.UNKNOWN, spot), term.factors, term.coefficient
     best = max(above, key=lambda f: (head(f.value, spot) is not None, bool(_LOSS.search(text(f.value)))))
     rest = tuple(f for f in term.factors if f is not best)
-    atom = head(best.value, spot) or _unknown(best.value, spot)
+    # Of several terms only one that is called a loss is taken for the head's.
+    found = head(best.value, spot) if alone or _LOSS.search(text(best.value)) else None
+    atom = found or _unknown(best.value, spot)
     return atom, rest, term.coefficient
 
 
@@ -102,8 +112,10 @@ def head(value: Value, spot: Spot) -> Atom | None:
 
 
 _MODEL = re.compile(
-    r"model|net\b|engine|\bgpt|bert|llama|lm$|policy|student|forward$|\bm$|module|decoder|For[A-Z]\w+|LMHead|from_pretrained", re.IGNORECASE
-)  # fmt: skip
+    r"model|net\b|engine|\bgpt|bert|llama|lm$|policy|student|forward$|\bm$|module|decoder|For[A-Z]\w+|LMHead"
+    r"|from_pretrained",
+    re.IGNORECASE,
+)
 
 
 def _is_model(func: Value) -> bool:
@@ -131,8 +143,14 @@ def _from_microbatch(value: Value, loop: int) -> bool:
     match value:
         case Atom(accumulated=accumulated) if accumulated is not None:
             return accumulated != loop and loop in _loops(value)
-        case Sym(origin=origin) if origin is not None:
-            return loop in _loops(value)
+        case Called(func=Bound(receiver=of)) | Called(func=Attr(base=of)):
+            return _from_microbatch(of, loop)
+        case Called(func=Sym(key="len"), args=(of,)):
+            return _from_microbatch(of, loop)
+        case Element(loop=own):
+            return own == loop
+        case Attr(base=base) | Item(base=base):
+            return _from_microbatch(base, loop)
         case _:
             return loop in _loops(value)
 
@@ -225,7 +243,7 @@ def divisions(factors: tuple[Factor, ...], window: Window) -> tuple[Division, ..
 def scale(atom: Atom, found: tuple[Division, ...]) -> Scale:
     """Whether a term is a mean over its own microbatch. A sum over its own count is one."""
     if any(d.divisor is Divisor.LOCAL_ITEMS and d.power < 0 for d in found):
-        return Scale.MEAN if atom.reduction in {Reduction.SUM, Reduction.UNKNOWN, Reduction.NONE} else Scale.MEAN
+        return Scale.MEAN
     match atom.reduction:
         case Reduction.MEAN:
             undone = any(d.divisor in {Divisor.LOCAL_ITEMS, Divisor.SAMPLES} and d.power > 0 for d in found)
@@ -234,5 +252,3 @@ def scale(atom: Atom, found: tuple[Division, ...]) -> Scale:
             return Scale.MEAN if any(d.divisor is Divisor.SAMPLES and d.power < 0 for d in found) else Scale.SUM
         case _:
             return Scale.UNKNOWN
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra
+from gafixer.analysis import algebra, reductions
 from gafixer.analysis.events import Branch, EventKind, Framework
 from gafixer.analysis.values import (
     OPAQUE,
@@ -20,6 +20,7 @@ from gafixer.analysis.values import (
     External,
     Instance,
     Item,
+    Listing,
     Mapping,
     Opaque,
     Poly,
@@ -111,13 +112,15 @@ def method(
             return args[0]
         case "prepare" if known.ACCELERATOR.search(described(receiver)):
             return args[0] if len(args) == 1 else Sequence(tuple(args))
-        case "setup" | "setup_module" | "setup_dataloaders" | "setup_optimizers" if known.FABRIC.search(described(receiver)):
+        case "setup" | "setup_module" | "setup_dataloaders" | "setup_optimizers" if known.FABRIC.search(
+            described(receiver)
+        ):
             return args[0] if len(args) == 1 else Sequence(tuple(args))
         case _ if name in known.CLIPS:
             run.emit(EventKind.CLIP, spot, None, receiver)
             return OPAQUE
         case _ if known.SUMS_OVER_RANKS.search(name) and args and not isinstance(receiver, Instance):
-            return algebra.everywhere(args[0])
+            return reductions.everywhere(args[0])
         case _:
             return None
 
@@ -139,9 +142,7 @@ def _backward(
     return Const(None)
 
 
-def _step(
-    run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot
-) -> Value | None:
+def _step(run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value | None:
     last = _last(receiver)
     if _is_scheduler(receiver):
         run.emit(EventKind.SCHEDULE, spot, args[0] if args else None, receiver)
@@ -156,9 +157,7 @@ def _step(
     return Const(None)
 
 
-def function(
-    run: Interpreter, path: str, args: list[Value], keywords: dict[str, Value], spot: Spot
-) -> Value | None:
+def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value | None:
     """A library function that trains; None for any other."""
     name = path.rpartition(".")[2]
     if name in known.CLIPS:
@@ -170,12 +169,19 @@ def function(
     if name == "backward" and path.startswith("torch.autograd") and args:
         run.emit(EventKind.BACKWARD, spot, args[0])
         return Const(None)
+    if name in {"_foreach_div_", "_foreach_mul_"} and len(args) > 1 and "grad" in text(_element(args[0])):
+        rescale(run, algebra.divide(Const(1), args[1], spot) if "div" in name else args[1], spot)
+        return Const(None)
     if name == "initialize" and "deepspeed" in path:
         return Sequence((Sym("model_engine"), Sym("optimizer"), Sym("dataloader"), Sym("lr_scheduler")))
     if name in {"all_reduce", "reduce"} and path.startswith("torch.distributed"):
         _sum_in_place(run, args)
         return Const(None)
     return None
+
+
+def _element(value: Value) -> Value:
+    return value.element if isinstance(value, Listing) else value
 
 
 def _sum_in_place(run: Interpreter, args: list[Value]) -> None:
@@ -185,7 +191,7 @@ def _sum_in_place(run: Interpreter, args: list[Value]) -> None:
     env = run.scope.env
     for name, value in list(env.items()):
         if value == args[0]:
-            env[name] = algebra.everywhere(value)
+            env[name] = reductions.everywhere(value)
 
 
 def unknown_call(

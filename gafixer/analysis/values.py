@@ -7,10 +7,12 @@ default loss of a head, or a reduction of something unknown; a factor carries a 
 
 from __future__ import annotations
 
-import ast
 import enum
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    import ast
 
 __all__ = [
     "OPAQUE",

@@ -97,7 +97,7 @@ def _unguarded(backward: Event, steps: list[Event], last_only: list[Event]) -> W
     here = [e for e in after if _depth(e, backward) == len(loops) and e not in last_only]
     if here:
         loop, outer = _split(backward, len(loops) - 1)
-        return Window(Shape.SINGLE, backward, loop, outer, step=here[0])
+        return Window(Shape.SINGLE, backward, loop, outer, loop.trips if loop is not None else None, step=here[0])
     outside = [e for e in (*after, *last_only) if _depth(e, backward) < len(loops) or e in last_only]
     if outside:
         step = outside[0]
@@ -155,5 +155,3 @@ def _accumulates(event: Event) -> bool:
 
 def _shares(event: Event, backward: Event) -> bool:
     return _depth(event, backward) == len(backward.loops)
-
-

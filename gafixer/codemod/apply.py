@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gafixer.codemod.locate import Locator, Statement
-from gafixer.codemod.plan import Declined, Insert, Keyword, Move, Operand, Remove, Replace, Rewrite, Unwrap, Where
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Operand, Remove, Replace, Rewrite, Unwrap, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,12 +30,12 @@ def rewrite(tree: Tree, parts: Iterable[Part], top: Sequence[str] = (), top_row:
     add.
 
     Raises:
-        Declined: a part's place could not be found.
+        DeclinedError: a part's place could not be found.
     """
     try:
         module = cst.parse_module(tree.source)
     except cst.ParserSyntaxError as error:
-        raise Declined("libcst does not parse this file") from error
+        raise DeclinedError("libcst does not parse this file") from error
     change = _Change(Locator(tree, module), module)
     for part in parts:
         change.take(part)
@@ -165,7 +165,7 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
         case cst.Call(func=cst.Attribute(value=kept)), Operand.RECEIVER:
             pass
         case _:
-            raise Declined("a division could not be taken apart")
+            raise DeclinedError("a division could not be taken apart")
     if node.lpar and not kept.lpar and isinstance(kept, cst.BinaryOperation | cst.UnaryOperation | cst.IfExp):
         kept = kept.with_changes(lpar=node.lpar, rpar=node.rpar)
     return kept
@@ -173,7 +173,7 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
 
 def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
     if not isinstance(node, cst.Call):
-        raise Declined("a loss call could not be located")
+        raise DeclinedError("a loss call could not be located")
     value = cst.parse_expression(code)
     for position, arg in enumerate(node.args):
         if arg.keyword is not None and arg.keyword.value == name:
@@ -249,7 +249,7 @@ def _index(module: cst.Module, position: int) -> int:
         seen += len(node.body) if isinstance(node, cst.SimpleStatementLine) else 1
         if seen > position:
             return index
-    raise Declined("the function could not be located at the top level")
+    raise DeclinedError("the function could not be located at the top level")
 
 
 def _is_import(node: cst.CSTNode) -> bool:

@@ -10,7 +10,7 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
 from gafixer.codemod import order, scale
 from gafixer.codemod.division import dropped
-from gafixer.codemod.plan import Declined, Plan, merge
+from gafixer.codemod.plan import DeclinedError, Plan, merge
 from gafixer.codemod.rescale import rescale
 from gafixer.findings import Applicability
 
@@ -36,16 +36,18 @@ _NONE = frozenset({"GA106", "GA107"})
 
 
 def window_key(site: Site) -> object:
-    """Sites of one key have one window: the loop, and the step that ends it."""
+    """Sites of one key share their windows: the arms of a condition in one loop, or a step without a loop in sight."""
     window = site.window
-    return (window.loop.spot if window.loop is not None else None, window.step.spot if window.step is not None else site.backward.spot)
+    if window.loop is not None:
+        return window.loop.spot
+    return window.step.spot if window.step is not None else site.backward.spot
 
 
 def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]]) -> Plan:
     """The plan of a window.
 
     Raises:
-        Declined: a part can't be done, or two parts contradict each other.
+        DeclinedError: a part can't be done, or two parts contradict each other.
     """
     sites = [(site, {f.code for f in said}) for site, said in group]
     peers = frozenset(site.backward.spot for site, _ in sites)
@@ -54,7 +56,7 @@ def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]]) -> Plan
 
 def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) -> Plan:
     if codes & _NONE:
-        raise Declined("there is no automatic fix for this")
+        raise DeclinedError("there is no automatic fix for this")
     if "GA208" in codes:
         return order.backward_out(tree, site)
     if "GA207" in codes:
@@ -77,7 +79,7 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) ->
         if code in codes:
             plans.append(make(tree, site, _moved(site, kind, code)))
     if not plans:
-        raise Declined("there is no automatic fix for this")
+        raise DeclinedError("there is no automatic fix for this")
     made = merge(plans)
     if codes & _LEFT_OVER and made.helper is not None:
         # With its own count the window that is left over is right whatever its length.
@@ -112,7 +114,7 @@ def _moved(site: Site, kind: EventKind, code: str) -> Spot:
             case _:
                 if site.within_window(event):
                     return event.spot
-    raise Declined(f"what {code} speaks of is not in sight")
+    raise DeclinedError(f"what {code} speaks of is not in sight")
 
 
 def _is_by_steps(site: Site) -> bool:

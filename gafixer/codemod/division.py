@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gafixer.codemod.loss import spot_of
-from gafixer.codemod.plan import Declined, Operand, Remove, Replace, Unwrap
+from gafixer.codemod.plan import DeclinedError, Operand, Remove, Replace, Unwrap
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ def dropped(tree: Tree, division: Division) -> frozenset[Part]:
     """The parts that take one division (or a product with a precomputed reciprocal) out.
 
     Raises:
-        Declined: it is in another file, or of a form that can't be taken apart.
+        DeclinedError: it is in another file, or of a form that can't be taken apart.
     """
     if division.spot is None or not tree.at(division.spot):
-        raise Declined("the division is in another file")
+        raise DeclinedError("the division is in another file")
     if division.after_backward:
-        raise Declined("the gradients are divided by the code itself")
+        raise DeclinedError("the gradients are divided by the code itself")
     statement = tree.statement(division.spot)
     assert statement is not None
     parts = _taken_out(tree, division, statement)
@@ -54,7 +54,7 @@ def _taken_out(tree: Tree, division: Division, statement: ast.stmt) -> frozenset
             return _removed(tree, statement)
         case _:
             pass
-    raise Declined("the division has a form that can't be taken apart")
+    raise DeclinedError("the division has a form that can't be taken apart")
 
 
 def _is_factor(tree: Tree, node: ast.expr, division: Division) -> bool:
@@ -93,13 +93,13 @@ def _operand(
 def _removed(tree: Tree, statement: ast.stmt) -> frozenset[Part]:
     """Take a statement out, and the condition or loop around it that then does nothing."""
     if not tree.alone(statement):
-        raise Declined(f"the statement in line {statement.lineno} shares its line with another")
+        raise DeclinedError(f"the statement in line {statement.lineno} shares its line with another")
     parent = tree.parent(statement)
     match parent:
         case ast.If(body=[only], orelse=[]) if only is statement and not _does_something(parent.test):
             chain = tree.parent(parent)
             if isinstance(chain, ast.If) and parent in chain.orelse:
-                raise Declined("the division is one arm of a longer condition")
+                raise DeclinedError("the division is one arm of a longer condition")
             return _removed(tree, parent)
         case ast.For(body=[only], orelse=[]) if only is statement and not _does_something(parent.iter):
             return _removed(tree, parent)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from gafixer.codemod import edits
 from gafixer.codemod.compose import SEPARATE, compose, window_key
 from gafixer.codemod.helper import NAME, Added, added, present
-from gafixer.codemod.plan import Declined, Insert, Plan, Replace, merge
+from gafixer.codemod.plan import DeclinedError, Insert, Plan, Replace, merge
 from gafixer.codemod.tree import DEEPEST, Tree
 from gafixer.findings import Applicability, Fix
 
@@ -59,7 +59,7 @@ class Fixer:
         for plan in plans:
             try:
                 source = self.apply([*taken, plan])
-            except Declined:
+            except DeclinedError:
                 continue
             taken.append(plan)
         return source, taken
@@ -71,7 +71,7 @@ class Fixer:
         try:
             whole = self._fix(group, tuple(remaining.values()), shown, None)
             return dict.fromkeys(remaining, whole)
-        except Declined as reason:
+        except DeclinedError as reason:
             prose = Fix(Applicability.DISPLAY, f"not rewritten: {reason}")
         made: dict[Key, tuple[Fix, Plan | None]] = dict.fromkeys(remaining, (prose, None))
         for code in sorted(SEPARATE & {code for code, _ in remaining}):
@@ -80,7 +80,7 @@ class Fixer:
                 continue
             try:
                 made.update(dict.fromkeys(mine, self._fix(group, tuple(mine.values()), shown, code)))
-            except Declined:
+            except DeclinedError:
                 continue
         return made
 
@@ -88,7 +88,7 @@ class Fixer:
         self, group: Sequence[Said], remaining: Sequence[Finding], shown: Sequence[Finding], only: str | None
     ) -> tuple[Fix, Plan | None]:
         if self._tree.depth > 3 * DEEPEST:
-            raise Declined("nesting")
+            raise DeclinedError("nesting")
         asked = [
             (site, [f for f in every if f.severity.rank >= self._least.rank and only in {None, f.code}])
             for site, every, _ in group
@@ -100,7 +100,7 @@ class Fixer:
         if not more:
             return Fix(plan.applicability, plan.message, edits.between(self._tree.source, new)), plan
         if self._rounds == 0 or only is not None:
-            raise Declined(f"{', '.join(sorted(more))} would remain or come")
+            raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
         return self._further(plan, new, expected, set(more)), None
 
     def _further(self, plan: Plan, new: str, expected: Counter[str], more: set[str]) -> Fix:
@@ -114,19 +114,19 @@ class Fixer:
                     break
                 worst = max(plan.applicability, fix.applicability, key=list(Applicability).index)
                 return Fix(worst, f"{plan.message}; {fix.message}", edits.between(self._tree.source, last))
-        raise Declined(f"{', '.join(sorted(more))} would remain or come")
+        raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
 
     def apply(self, plans: Sequence[Plan]) -> str:
         """The source after all of these plans.
 
         Raises:
-            Declined: they contradict each other, or a place could not be found.
+            DeclinedError: they contradict each other, or a place could not be found.
         """
         from gafixer.codemod.apply import rewrite
 
         plan = merge(plans)
         if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
-            raise Declined("the file has another form of the helper")
+            raise DeclinedError("the file has another form of the helper")
         top = added(plan.helper, self._tree) if plan.helper is not None else Added()
         functions = (*top.functions, *(text for text in plan.functions if not _defined(self._tree, text)))
         imports = dict.fromkeys((*top.imports, *plan.imports))
@@ -136,14 +136,14 @@ class Fixer:
         """It compiles; what is said of it beyond what is expected.
 
         Raises:
-            Declined: it does not compile, or nothing changed.
+            DeclinedError: it does not compile, or nothing changed.
         """
         if new == self._tree.source:
-            raise Declined("nothing changed")
+            raise DeclinedError("nothing changed")
         try:
             compile(new, self._tree.path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
         except (SyntaxError, ValueError) as error:
-            raise Declined("the result does not compile") from error
+            raise DeclinedError("the result does not compile") from error
         return Counter(f.code for f in self._scan(new)[1]) - expected
 
 

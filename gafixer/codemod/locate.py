@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from gafixer.codemod.plan import Declined
+from gafixer.codemod.plan import DeclinedError
 
 if TYPE_CHECKING:
     from gafixer.analysis.values import Spot
@@ -60,7 +60,7 @@ class Locator:
         """The expression at a spot.
 
         Raises:
-            Declined: there is none of its kind.
+            DeclinedError: there is none of its kind.
         """
         wanted = self._tree.expression(spot)
         kind = _KINDS.get(type(wanted), cst.BaseExpression)
@@ -69,17 +69,17 @@ class Locator:
             if isinstance(node, kind):
                 assert isinstance(node, cst.BaseExpression)
                 return node
-        raise Declined(f"line {spot.row} could not be located")
+        raise DeclinedError(f"line {spot.row} could not be located")
 
     def statement(self, spot: Spot) -> Statement:
         """The statement that begins at a spot.
 
         Raises:
-            Declined: there is none, or it shares its line with another.
+            DeclinedError: there is none, or it shares its line with another.
         """
         found = self._statements.get((spot.row, self._column(spot.row, spot.column)))
         if found is None or (isinstance(found, cst.SimpleStatementLine) and len(found.body) != 1):
-            raise Declined(f"the statement in line {spot.row} shares its line with another")
+            raise DeclinedError(f"the statement in line {spot.row} shares its line with another")
         return found
 
     def _column(self, row: int, column: int) -> int:

@@ -20,13 +20,13 @@ from gafixer.codemod.count import (
     stripped,
     unparsed,
 )
-from gafixer.codemod.plan import Declined, Insert, Keyword, Operand, Replace, Unwrap, Where
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gafixer.analysis.site import LossTerm
+    from gafixer.analysis.site import LossTerm, Site
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Function
 
@@ -61,28 +61,75 @@ def spot_of(tree: Tree, node: ast.expr | ast.stmt) -> Spot:
     )
 
 
-def summed(tree: Tree, term: LossTerm, home: Function) -> Summed:
+def summed(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
     """The sum of a term that is a mean over its microbatch.
 
     Raises:
-        Declined: it can't be taken, or not be counted.
+        DeclinedError: it can't be taken, or not be counted.
     """
     node = tree.expression(term.atom.spot)
     if node is None:
-        raise Declined("the loss is computed in another file")
+        return _elsewhere(tree, site, term, home, backward)
     steps, here = climb(tree, node, home)
     if term.atom.kind is Kind.HEAD:
         if not isinstance(node, ast.Call) or steps:
-            raise Declined("the head is called far from backward")
-        count, assumed = labels_count(node, tree.source)
-        return Summed(frozenset(), count, here, boxed=True, assumed=assumed or "that the head's loss is a mean over these")
+            raise DeclinedError("the head is called far from backward")
+        count, assumed = labels_count(node, site.modules)
+        return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
+    return _counted(tree, term, node, steps, here)
+
+
+def _counted(tree: Tree, term: LossTerm, node: ast.expr, steps: Sequence[Step], here: ast.AST) -> Summed:
     match node:
         case ast.Call(func=ast.Attribute(attr="mean" | "sum")):
             return _reduced(tree, term, node, steps, here)
         case ast.Call() if term.atom.kind is Kind.LOSS and term.atom.made is not None:
             return _called(tree, term, node, steps, here)
         case _:
-            raise Declined("it is not in sight how the loss is averaged")
+            raise DeclinedError("it is not in sight how the loss is averaged")
+
+
+def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
+    """A loss that a function or a model of another file computes: it stays a mean, and is weighted by its count."""
+    text = dict(site.modules).get(term.atom.spot.path)
+    if text is None:
+        raise DeclinedError("the loss is computed in another file")
+    other = Tree(text, term.atom.spot.path)
+    node = other.expression(term.atom.spot)
+    function = other.function_of(node) if node is not None else None
+    if node is None or not isinstance(function, ast.FunctionDef):
+        raise DeclinedError("the loss is computed in another file")
+    call = _call_for(tree, home, function.name, backward)
+    if call is None:
+        raise DeclinedError("the loss is computed in another file, behind several calls")
+    made = _counted(other, term, node, (Step(function, call, foreign=True),), call)
+    callee = tree.text(call.func)
+    return replace(made, parts=frozenset(), boxed=True, assumed=f"that `{callee}` averages over these")
+
+
+def _call_for(tree: Tree, home: Function, name: str, backward: ast.Call) -> ast.Call | None:
+    """The one call, among those that make what goes backward, that may run a function of this name."""
+    wanted = {n.id for n in ast.walk(backward) if isinstance(n, ast.Name)}
+    found: list[ast.Call] = [n for n in ast.walk(backward) if isinstance(n, ast.Call) and _may_run(n, name)]
+    for key in sorted(wanted):
+        for statement in tree.assignments(home, key):
+            value = getattr(statement, "value", None)
+            if statement.lineno <= backward.lineno and value is not None:
+                found += [n for n in ast.walk(value) if isinstance(n, ast.Call) and _may_run(n, name)]
+    return found[0] if len(found) == 1 else None
+
+
+def _may_run(call: ast.Call, name: str) -> bool:
+    key = spelled(call.func)
+    if key is None:
+        return False
+    last = key.rpartition(".")[2]
+    if name in {"forward", "__call__"}:
+        return bool(call.args or call.keywords) and last not in _TENSOR and not key.startswith(("torch.", "F.", "nn."))
+    return last == name
+
+
+_TENSOR = frozenset({"backward", "scale", "mean", "sum", "item", "detach", "float", "to", "div", "div_", "mul", "stack", "scale_loss"})
 
 
 # -- reductions written out ------------------------------------------------------------------------------------------
@@ -91,8 +138,8 @@ def summed(tree: Tree, term: LossTerm, home: Function) -> Summed:
 def _reduced(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], here: ast.AST) -> Summed:
     own = [d for d in term.divided_by(Divisor.LOCAL_ITEMS) if d.author is Author.CODE and d.spot is not None]
     if len(own) > 1:
-        raise Declined("the loss is divided by several counts")
-    shared = any(callers(tree, step.function) > 1 for step in steps)
+        raise DeclinedError("the loss is divided by several counts")
+    shared = any(step.foreign or callers(tree, step.function) > 1 for step in steps)
     if own:
         assert own[0].spot is not None
         division = tree.expression(own[0].spot)
@@ -100,15 +147,15 @@ def _reduced(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], 
             case ast.BinOp(op=ast.Div(), right=divisor) if tree.contains(division, node):
                 pass
             case _:
-                raise Declined("the division by the microbatch's items is not beside the sum")
+                raise DeclinedError("the division by the microbatch's items is not beside the sum")
         count = atomic(bring(tree, divisor_count(divisor), steps))
         if shared or steps:
             if not is_guarded(divisor):
-                raise Declined("the masked mean is shared, and its gradient is NaN where nothing is kept")
+                raise DeclinedError("the masked mean is shared, and its gradient is NaN where nothing is kept")
             return Summed(frozenset(), count, here, boxed=True)
         return Summed(frozenset({Unwrap(own[0].spot, Operand.LEFT)}), count, here)
     if not isinstance(node.func, ast.Attribute) or node.func.attr != "mean" or node.args or node.keywords:
-        raise Declined("it is not in sight over which items the loss is averaged")
+        raise DeclinedError("it is not in sight over which items the loss is averaged")
     count = _kept(tree, term, node.func.value, steps)
     if shared or steps:
         return Summed(frozenset(), count, here, boxed=True)
@@ -119,16 +166,16 @@ def _reduced(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], 
 def _kept(tree: Tree, term: LossTerm, values: ast.expr, steps: Sequence[Step]) -> str:
     """The count of what ``values.mean()`` averages."""
     if term.atom.samples:
-        raise Declined("each sample is a mean of its own: it is not clear whether samples or tokens should count")
+        raise DeclinedError("each sample is a mean of its own: it is not clear whether samples or tokens should count")
     match values:
         case ast.Subscript(slice=ast.Slice() | ast.Tuple() | ast.Constant()):
-            raise Declined("it is not in sight over which items the loss is averaged")
+            raise DeclinedError("it is not in sight over which items the loss is averaged")
         case ast.Subscript(slice=mask):
             return f"{atomic(bring(tree, stripped(mask), steps))}.sum()"
         case ast.Name() if not steps:
             return f"{values.id}.numel()"
         case _:
-            raise Declined("it is not in sight over which items the loss is averaged")
+            raise DeclinedError("it is not in sight over which items the loss is averaged")
 
 
 # -- calls of a loss -------------------------------------------------------------------------------------------------
@@ -140,9 +187,9 @@ def _called(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], h
     constructed = made is not node
     settings = made if isinstance(made, ast.Call) else None
     if settings is None and term.atom.name in _CLASSES:
-        raise Declined("the criterion is made in another file: its ignored label and weights are not in sight")
+        raise DeclinedError("the criterion is made in another file: its ignored label and weights are not in sight")
     count = _items(tree, term, node, settings, steps)
-    if any(callers(tree, step.function) > 1 for step in steps):
+    if any(step.foreign or callers(tree, step.function) > 1 for step in steps):
         return Summed(frozenset(), count, here, boxed=True)
     if not constructed:
         return Summed(frozenset({Keyword(spot_of(tree, node), "reduction", '"sum"')}), count, here)
@@ -192,7 +239,7 @@ def _items(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call | None
     if name in _POINTWISE:
         return f"{atomic(bring(tree, stripped(target), steps))}.numel()"
     if name not in _CLASSES:
-        raise Declined(f"how {name} averages is not known to the codemod")
+        raise DeclinedError(f"how {name} averages is not known to the codemod")
     assert settings is not None
     code = atomic(bring(tree, stripped(target), steps))
     ignored = _ignored(tree, term, node, settings, steps)
@@ -206,7 +253,7 @@ def _argument(node: ast.Call, position: int, name: str) -> ast.expr:
     if found is None and len(node.args) > position and not any(isinstance(a, ast.Starred) for a in node.args):
         found = node.args[position]
     if found is None:
-        raise Declined("the targets of the loss are not in sight")
+        raise DeclinedError("the targets of the loss are not in sight")
     return found
 
 
@@ -220,7 +267,7 @@ def _ignored(
     """Code for the label that isn't scored; None where the project shows none."""
     given = next((k.value for k in settings.keywords if k.arg == "ignore_index"), None)
     if any(k.arg is None for k in (*settings.keywords, *node.keywords)):
-        raise Declined("the loss gets settings by **")
+        raise DeclinedError("the loss gets settings by **")
     if given is None:
         shown = term.items is Items.TOKENS or (term.varies and not term.atom.weighted) or "-100" in tree.source
         return "-100" if shown else None
@@ -229,7 +276,7 @@ def _ignored(
     if settings is node:
         return unparsed(bring(tree, given, steps))
     if spelled(node.func) is None or steps:
-        raise Declined("the ignored label is not known where backward runs")
+        raise DeclinedError("the ignored label is not known where backward runs")
     return f"{spelled(node.func)}.ignore_index"
 
 
@@ -240,12 +287,12 @@ def _weights(
     if settings is node:
         given = next((k.value for k in node.keywords if k.arg == "weight"), None)
         if given is None or spelled(given) is None:
-            raise Declined("the class weights are not in sight")
+            raise DeclinedError("the class weights are not in sight")
         weight = unparsed(bring(tree, given, steps))
     elif spelled(node.func) is not None and not steps:
         weight = f"{spelled(node.func)}.weight"
     else:
-        raise Declined("the class weights are not known where backward runs")
+        raise DeclinedError("the class weights are not known where backward runs")
     return f"{weight}[{target}].sum()" if ignored is None else f"{weight}[{target}[{target}.ne({ignored})]].sum()"
 
 
@@ -274,12 +321,14 @@ def merged(terms: Sequence[Summed]) -> Summed:
     """Several terms as one sum.
 
     Raises:
-        Declined: their denominators differ.
+        DeclinedError: their denominators differ.
     """
     first, *rest = terms
+    if rest and any(t.assumed for t in terms) and any(t.boxed for t in terms):
+        raise DeclinedError("a term beside the head's loss has a denominator of its own: divide each by its own")
     if any(t.count != first.count for t in rest):
-        raise Declined("its terms have denominators of their own: divide each by its own window count")
+        raise DeclinedError("its terms have denominators of their own: divide each by its own window count")
     if len({t.boxed for t in terms}) > 1:
-        raise Declined("one of its terms can only be weighted as a whole")
+        raise DeclinedError("one of its terms can only be weighted as a whole")
     parts = frozenset(part for t in terms for part in t.parts)
     return replace(first, parts=parts, assumed="; ".join(dict.fromkeys(t.assumed for t in terms if t.assumed)))

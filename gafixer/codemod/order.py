@@ -9,7 +9,7 @@ from gafixer.analysis.events import EventKind, Framework
 from gafixer.analysis.values import Modulo
 from gafixer.analysis.windows import Shape
 from gafixer.codemod.loss import spot_of
-from gafixer.codemod.plan import Declined, Insert, Move, Plan, Remove, Replace, Where
+from gafixer.codemod.plan import DeclinedError, Insert, Move, Plan, Remove, Replace, Where
 from gafixer.codemod.tree import Tree, spelled
 from gafixer.codemod.window import Layout, event_statement, layout
 from gafixer.findings import Applicability
@@ -26,7 +26,7 @@ __all__ = ["backward_out", "clear", "clip", "flush", "guard", "schedule", "step_
 def _statement(tree: Tree, site: Site, place: Layout, event: Event) -> ast.stmt:
     statement = event_statement(tree, event, tree.function_of(place.step or place.backward))
     if statement is None or not isinstance(statement, ast.Expr | ast.Assign) or not tree.alone(statement):
-        raise Declined("the statement to move is in another function, or shares its line")
+        raise DeclinedError("the statement to move is in another function, or shares its line")
     return statement
 
 
@@ -34,7 +34,7 @@ def _movable(tree: Tree, statement: ast.stmt, anchor: ast.stmt, place: Layout) -
     """What a moved statement binds must not be read between its old place and its new one.
 
     Raises:
-        Declined: it is.
+        DeclinedError: it is.
     """
     match statement:
         case ast.Assign(targets=targets):
@@ -43,7 +43,7 @@ def _movable(tree: Tree, statement: ast.stmt, anchor: ast.stmt, place: Layout) -
                 key = spelled(target)
                 reads = [n for n in tree.reads(scope, key) if n.lineno < anchor.lineno] if key else [target]
                 if reads:
-                    raise Declined("what the statement returns is used for every microbatch")
+                    raise DeclinedError("what the statement returns is used for every microbatch")
         case _:
             pass
 
@@ -55,7 +55,7 @@ def _plan(parts: set[Part], message: str, applicability: Applicability = Applica
 def _end(tree: Tree, site: Site, place: Layout) -> tuple[ast.stmt, list[ast.stmt]]:
     """The step that ends the window, and the block that it is in."""
     if place.step is None or site.window.shape not in {Shape.GUARDED, Shape.NESTED} or place.shared is not None:
-        raise Declined("the window's end is not in sight")
+        raise DeclinedError("the window's end is not in sight")
     return place.step, tree.block(place.step)
 
 
@@ -67,7 +67,7 @@ def clear(tree: Tree, site: Site, event_spot: Spot) -> Plan:
     place = layout(tree, site)
     event = next((e for e in site.happening(EventKind.CLEAR) if e.spot == event_spot), None)
     if event is None:
-        raise Declined("the call that clears is in another file")
+        raise DeclinedError("the call that clears is in another file")
     statement = _statement(tree, site, place, event)
     others = [
         s
@@ -82,7 +82,7 @@ def clear(tree: Tree, site: Site, event_spot: Spot) -> Plan:
             return _plan({Remove(here)}, message)
         return _plan({Move(here, spot_of(tree, place.loop), Where.BEFORE)}, message)
     if place.step is None:
-        raise Declined("the step is not in sight")
+        raise DeclinedError("the step is not in sight")
     block = tree.block(place.step)
     last = _after_step(tree, site, place, block)
     if any(tree.within(s, block) is s and s.lineno > place.step.lineno for s in others):
@@ -129,7 +129,7 @@ def clip(tree: Tree, site: Site, event_spot: Spot) -> Plan:
     place = layout(tree, site)
     event = next((e for e in site.happening(EventKind.CLIP) if e.spot == event_spot), None)
     if event is None:
-        raise Declined("the clip is in another file")
+        raise DeclinedError("the clip is in another file")
     if site.framework is Framework.ACCELERATE:
         return _clip_when_syncing(tree, site, place, event)
     statement = _statement(tree, site, place, event)
@@ -140,7 +140,7 @@ def clip(tree: Tree, site: Site, event_spot: Spot) -> Plan:
     if tree.within(statement, block) is not statement:
         parts.add(Move(spot_of(tree, statement), anchor, Where.BEFORE, rank=3))
     elif site.window.step is None or site.window.step.value is None:
-        raise Declined("the clip is in its place already")
+        raise DeclinedError("the clip is in its place already")
     unscaled = [s for e in site.happening(EventKind.UNSCALE) if (s := event_statement(tree, e, place.home)) is not None]
     if site.window.step is not None and site.window.step.value is not None:
         parts |= _unscale(tree, site, place, statement, unscaled, step, parts)
@@ -156,20 +156,20 @@ def _unscale(
     anchor = spot_of(tree, step if moved else statement)
     if unscaled:
         if not isinstance(unscaled[0], ast.Expr) or not tree.alone(unscaled[0]):
-            raise Declined("unscale_ can't be moved")
+            raise DeclinedError("unscale_ can't be moved")
         return {Move(spot_of(tree, unscaled[0]), anchor, Where.BEFORE, rank=2)}
     match step:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=scaler, attr="step"), args=[optimizer, *_])):
             code = f"{tree.text(scaler)}.unscale_({tree.text(optimizer)})"
             return {Insert(anchor, Where.BEFORE, code, 2)}
         case _:
-            raise Declined("the scaler's step is not in sight")
+            raise DeclinedError("the scaler's step is not in sight")
 
 
 def _clip_when_syncing(tree: Tree, site: Site, place: Layout, event: Event) -> Plan:
     statement = _statement(tree, site, place, event)
     if not isinstance(statement, ast.Expr) or not isinstance(place.call.func, ast.Attribute):
-        raise Declined("what the clip returns is used for every microbatch")
+        raise DeclinedError("what the clip returns is used for every microbatch")
     here = spot_of(tree, statement)
     code = f"if {tree.text(place.call.func.value)}.sync_gradients:\n    {tree.text(statement)}\n"
     parts: set[Part] = {Insert(here, Where.AFTER, code), Remove(here)}
@@ -184,7 +184,7 @@ def schedule(tree: Tree, site: Site, event_spot: Spot) -> Plan:
     place = layout(tree, site)
     event = next((e for e in site.happening(EventKind.SCHEDULE) if e.spot == event_spot), None)
     if event is None:
-        raise Declined("the schedule is advanced in another file")
+        raise DeclinedError("the schedule is advanced in another file")
     statement = _statement(tree, site, place, event)
     _, block = _end(tree, site, place)
     last = _after_step(tree, site, place, block)
@@ -208,10 +208,10 @@ def backward_out(tree: Tree, site: Site) -> Plan:
     place = layout(tree, site)
     parent = tree.parent(place.backward)
     if not isinstance(parent, ast.If) or place.backward not in parent.body or not tree.alone(place.backward):
-        raise Declined("backward is not a statement of the guarded block")
+        raise DeclinedError("backward is not a statement of the guarded block")
     before = [s for s in parent.body if s.lineno < place.backward.lineno]
     if before:
-        raise Declined("the guarded block does something before backward")
+        raise DeclinedError("the guarded block does something before backward")
     move = Move(spot_of(tree, place.backward), spot_of(tree, parent), Where.BEFORE, rank=1)
     return _plan({move}, "Run backward for every microbatch")
 
@@ -220,12 +220,12 @@ def step_out(tree: Tree, site: Site) -> Plan:
     """Step after the loop over the window's microbatches."""
     place = layout(tree, site)
     if place.loop is None or place.step is None or place.shared is not None or len(site.window.outer) < 1:
-        raise Declined("whether to accumulate or to drop the division is the author's choice")
+        raise DeclinedError("whether to accumulate or to drop the division is the author's choice")
     block = place.loop.body
     first = tree.within(place.step, block)
     position = next((i for i, s in enumerate(block) if s is first), None)
     if position is None or first is not place.step:
-        raise Declined("the step is under a condition of its own")
+        raise DeclinedError("the step is under a condition of its own")
     start = position
     for event in (*site.happening(EventKind.CLIP), *site.happening(EventKind.UNSCALE)):
         statement = event_statement(tree, event, place.home)
@@ -234,7 +234,7 @@ def step_out(tree: Tree, site: Site) -> Plan:
     moved = block[start:]
     known = {id(s) for e in site.events if (s := event_statement(tree, e, place.home)) is not None and e.kind is not EventKind.LOG}
     if any(id(s) not in known and not _is_update(s) for s in moved) or not all(tree.alone(s) for s in moved):
-        raise Declined("what follows the step in the loop may belong to the microbatch")
+        raise DeclinedError("what follows the step in the loop may belong to the microbatch")
     anchor = spot_of(tree, place.loop)
     parts: set[Part] = {Move(spot_of(tree, s), anchor, Where.AFTER, rank=i) for i, s in enumerate(moved)}
     return _plan(parts, "Step once per window")
@@ -260,14 +260,14 @@ def guard(tree: Tree, site: Site) -> Plan:
         case ast.BinOp(left=ast.Name(id=name), op=ast.Add()) if index.offset == 1:
             code = name
         case _:
-            raise Declined("the guard's count is not a plain index")
+            raise DeclinedError("the guard's count is not a plain index")
     return _plan({Replace(spot_of(tree, modulo.left), code)}, "Step after whole windows")
 
 
 def _modulo(tree: Tree, site: Site) -> tuple[ast.BinOp, object]:
     found = site.window.guard
     if found is None or not isinstance(found.counter, Modulo | object) or found.index is None:
-        raise Declined("the guard is not in sight")
+        raise DeclinedError("the guard is not in sight")
     test = tree.expression(found.spot)
     scope: ast.AST | None = test
     if isinstance(test, ast.Name | ast.UnaryOp):
@@ -275,10 +275,10 @@ def _modulo(tree: Tree, site: Site) -> tuple[ast.BinOp, object]:
         assigned = tree.assignments(tree.function_of(test), name)
         scope = assigned[0] if len(assigned) == 1 else None
     if scope is None:
-        raise Declined("the guard is not in sight")
+        raise DeclinedError("the guard is not in sight")
     moduli = [n for n in ast.walk(scope) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
     if len(moduli) != 1:
-        raise Declined("the guard is not a plain remainder")
+        raise DeclinedError("the guard is not a plain remainder")
     return moduli[0], found.index
 
 
@@ -288,10 +288,10 @@ def flush(tree: Tree, site: Site, *, mended: bool) -> Plan:
     found = site.window.guard
     loop = place.loop
     if found is None or not isinstance(loop, ast.For) or found.index is None or place.guard is None:
-        raise Declined("the loop's end is not in sight")
+        raise DeclinedError("the loop's end is not in sight")
     length = _length(loop.iter)
     if length is None:
-        raise Declined("the number of microbatches is not known where the guard stands")
+        raise DeclinedError("the number of microbatches is not known where the guard stands")
     modulo, _ = _modulo(tree, site)
     seen = _seen(modulo.left, mended=mended)
     test = _comparison(tree, modulo)
@@ -314,7 +314,7 @@ def _seen(left: ast.expr, *, mended: bool) -> str:
         case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=ast.Constant(value=1)):
             return name if mended else f"{name} + 1"
         case _:
-            raise Declined("the guard's count is not a plain index")
+            raise DeclinedError("the guard's count is not a plain index")
 
 
 def _comparison(tree: Tree, modulo: ast.BinOp) -> ast.expr:
@@ -323,11 +323,11 @@ def _comparison(tree: Tree, modulo: ast.BinOp) -> ast.expr:
         case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=0)]):
             return parent
         case ast.Compare():
-            raise Declined("the guard is not a plain remainder")
+            raise DeclinedError("the guard is not a plain remainder")
         case ast.UnaryOp(op=ast.Not()):
             return parent
         case _:
-            raise Declined("the guard is not a plain remainder")
+            raise DeclinedError("the guard is not a plain remainder")
 
 
 def _length(node: ast.expr) -> ast.expr | None:

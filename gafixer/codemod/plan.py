@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from gafixer.analysis.values import Spot
 
 __all__ = [
-    "Conflict",
-    "Declined",
+    "ConflictError",
+    "DeclinedError",
     "Helper",
     "Insert",
     "Keyword",
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 
-class Declined(Exception):
+class DeclinedError(Exception):
     """A window is not rewritten; the reason is told to the user."""
 
 
-class Conflict(Declined):
+class ConflictError(DeclinedError):
     """Two parts want different things of the same place."""
 
 
@@ -147,14 +147,14 @@ def merge(plans: Iterable[Plan]) -> Plan:
     """One plan of several.
 
     Raises:
-        Conflict: two of them want different things of the same place.
+        ConflictError: two of them want different things of the same place.
     """
     kept = list(plans)
     parts = frozenset(part for plan in kept for part in plan.parts)
     _check(parts)
     helpers = {plan.helper for plan in kept if plan.helper is not None}
     if len(helpers) > 1:
-        raise Conflict("its windows need different helpers")
+        raise ConflictError("its windows need different helpers")
     order = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]
     worst = max((plan.applicability for plan in kept), key=order.index, default=Applicability.SAFE)
     message = "; ".join(dict.fromkeys(plan.message for plan in kept))
@@ -174,5 +174,5 @@ def _check(parts: frozenset[Part]) -> None:
             case _:
                 key = (part.spot, "")
         if key in claimed and claimed[key] != part:
-            raise Conflict(f"two fixes of line {part.spot.row} contradict each other")
+            raise ConflictError(f"two fixes of line {part.spot.row} contradict each other")
         claimed[key] = part

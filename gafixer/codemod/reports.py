@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Divisor
 from gafixer.codemod.loss import Summed, spot_of
-from gafixer.codemod.plan import Declined, Replace
+from gafixer.codemod.plan import DeclinedError, Replace
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _is_backward_only(tree: Tree, division: Division) -> bool:
 def _by(tree: Tree, division: Division) -> str:
     found = _divisor(tree, division)
     if found is None:
-        raise Declined("the loss is reported after a division that can't be repeated")
+        raise DeclinedError("the loss is reported after a division that can't be repeated")
     text = tree.text(found)
     return f"({text})" if isinstance(found, ast.BinOp) else text
 

@@ -14,7 +14,7 @@ from gafixer.codemod import reports
 from gafixer.codemod.division import dropped
 from gafixer.codemod.helper import NAME
 from gafixer.codemod.loss import merged, spot_of, summed
-from gafixer.codemod.plan import Declined, Helper, Insert, Part, Plan, Replace, Unwrap, Where
+from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
 from gafixer.codemod.window import Layout, event_statement, first_of, layout, parameters
 from gafixer.findings import Applicability
 
@@ -43,13 +43,13 @@ def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
     `peers` are the backward calls of the window: this one, and its alternatives in other arms of a condition.
 
     Raises:
-        Declined: something that it needs is not in sight.
+        DeclinedError: something that it needs is not in sight.
     """
     place = layout(tree, site)
     _refuse(site, place)
     _alone(site, peers)
     divisions = _divisions(site)
-    loss = merged([summed(tree, term, place.home) for term in site.terms])
+    loss = merged([summed(tree, site, term, place.home, place.call) for term in site.terms])
     names = _names(tree, place)
     parts: set[Part] = set(loss.parts)
     for division in divisions:
@@ -77,22 +77,23 @@ def _is_safe(site: Site, loss: Summed) -> bool:
 
 def _refuse(site: Site, place: Layout) -> None:
     if site.framework not in {Framework.TORCH, Framework.FABRIC, Framework.ACCELERATE}:
-        raise Declined(f"gradients can't be touched before {site.framework.value} steps")
+        raise DeclinedError(f"gradients can't be touched before {site.framework.value} steps")
     if site.window.step is None or place.step is None:
-        raise Declined("the step is not in sight")
+        raise DeclinedError("the step is not in sight")
     if site.window.shape is Shape.SINGLE:
-        raise Declined("every microbatch steps")
+        raise DeclinedError("every microbatch steps")
     if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
-        raise Declined("a part of the loss could not be followed")
-    if any(t.atom.accumulated is not None for t in site.terms):
-        raise Declined("the loss is added up over the window before backward")
+        raise DeclinedError("a part of the loss could not be followed")
+    around = {loop.id for loop in site.backward.loops}
+    if any(t.atom.accumulated is not None and t.atom.accumulated in around for t in site.terms):
+        raise DeclinedError("the loss is added up over the window before backward")
 
 
 def _alone(site: Site, peers: frozenset[Spot]) -> None:
     """One count divides all gradients of the window, so all must come from this loss.
 
     Raises:
-        Declined: they don't.
+        DeclinedError: they don't.
     """
     around = {f.spot: f.holds for f in site.backward.frames if isinstance(f, Branch)}
     loop = site.window.loop
@@ -101,9 +102,9 @@ def _alone(site: Site, peers: frozenset[Spot]) -> None:
             continue
         apart = any(isinstance(f, Branch) and around.get(f.spot, f.holds) != f.holds for f in event.frames)
         if not apart:
-            raise Declined("several losses go backward in this window")
+            raise DeclinedError("several losses go backward in this window")
         if event.spot not in peers:
-            raise Declined("another arm of the condition around backward could not be followed")
+            raise DeclinedError("another arm of the condition around backward could not be followed")
 
 
 def _divisions(site: Site) -> list[Division]:
@@ -116,12 +117,12 @@ def _divisions(site: Site) -> list[Division]:
             if division.divisor is Divisor.LOCAL_ITEMS and _makes_the_mean(term):
                 continue
             if division.power > 0:
-                raise Declined("the loss is multiplied by a count")
+                raise DeclinedError("the loss is multiplied by a count")
             found[division.spot] = division
         for division in term.divisions:
             other = division.divisor in {Divisor.OTHER, Divisor.RANKS} and division.power < 0
             if other or (division.divisor is Divisor.WINDOW_ITEMS and division.author is Author.CODE):
-                raise Declined(f"the loss is also scaled by {division.name}")
+                raise DeclinedError(f"the loss is also scaled by {division.name}")
     return list(found.values())
 
 
@@ -135,7 +136,7 @@ def _names(tree: Tree, place: Layout) -> _Names:
     window = next((n for n in ("num_items", "window_items") if n not in taken), None)
     own = next((n for n in ("items", "batch_items") if n not in taken), None)
     if window is None or own is None:
-        raise Declined("the function has a num_items of its own")
+        raise DeclinedError("the function has a num_items of its own")
     return _Names(f"self._{window}" if place.shared is not None else window, own)
 
 
@@ -155,7 +156,7 @@ def _counting(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names
     anchor = _anchor(tree, site, place)
     parts: set[Part] = set()
     if not tree.alone(anchor):
-        raise Declined("backward shares its line with another statement")
+        raise DeclinedError("backward shares its line with another statement")
     value = loss.count
     if own:
         if made is anchor or tree.contains(anchor, made):
@@ -190,7 +191,7 @@ def _multiplied(tree: Tree, site: Site, place: Layout, parts: set[Part], own: st
         assert isinstance(value, ast.BinOp)
         kept = value.left if part.keep.name == "LEFT" else value.right
     if any(not isinstance(p, Insert) and p.spot != spot and _inside(p, spot) for p in parts):
-        raise Declined("what goes backward is computed in the same expression")
+        raise DeclinedError("what goes backward is computed in the same expression")
     text = tree.text(kept)
     if not isinstance(kept, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         text = f"({text})"
@@ -233,7 +234,7 @@ def _dividing(
     match site.window.shape:
         case Shape.NESTED:
             if place.loop is None or place.shared is not None:
-                raise Declined("the window's loop is not beside its step")
+                raise DeclinedError("the window's loop is not beside its step")
             loop = spot_of(tree, place.loop)
             parts |= {Insert(loop, Where.BEFORE, f"{names.window} = 0"), Insert(loop, Where.AFTER, divide)}
             return parts
@@ -242,7 +243,7 @@ def _dividing(
         case Shape.FRAMEWORK:
             parts |= _when_syncing(tree, site, place, divide, names, accelerator.rstrip(", "))
         case _:
-            raise Declined("the step is not in sight")
+            raise DeclinedError("the step is not in sight")
     parts |= _start(tree, site, place, names) | _restarts(tree, site, place, names)
     if site.window.flush is not None:
         parts |= _flush(tree, site, place, divide)
@@ -251,7 +252,7 @@ def _dividing(
 
 def _in_block(tree: Tree, site: Site, place: Layout, divide: str, names: _Names) -> set[Part]:
     if not place.guarded or place.guard is None:
-        raise Declined("the guard of the step is not a plain condition")
+        raise DeclinedError("the guard of the step is not a plain condition")
     # Where backward itself runs in this block, only what follows it may touch the gradients.
     block = place.guarded
     inside = tree.within(place.backward, block)
@@ -260,10 +261,10 @@ def _in_block(tree: Tree, site: Site, place: Layout, divide: str, names: _Names)
         after = [s for s in block if s.lineno > inside.lineno]
         found = first_of(tree, site, after, tree.function_of(place.guard))
         if found is None:
-            raise Declined("the step is not in sight")
+            raise DeclinedError("the step is not in sight")
         first = found
     if not _has_own_line(tree, first, place.guard):
-        raise Declined("the guarded block is on one line")
+        raise DeclinedError("the guarded block is on one line")
     spot = spot_of(tree, first)
     return {Insert(spot, Where.START, divide, 0), Insert(spot, Where.START, f"{names.window} = 0", 1)}
 
@@ -281,10 +282,10 @@ def _when_syncing(
     if place.guard is not None and place.guarded:
         return _in_block(tree, site, place, divide, names)
     if not accelerator:
-        raise Declined("the framework decides when to step")
+        raise DeclinedError("the framework decides when to step")
     block = tree.block(place.step)
     if function is place.home and tree.within(place.backward, block) is None:
-        raise Declined("the step is not beside backward")
+        raise DeclinedError("the step is not beside backward")
     for statement in block:
         if isinstance(statement, ast.If) and place.backward.lineno < statement.lineno < place.step.lineno:
             if ast.unparse(statement.test).endswith(".sync_gradients") and statement.body[0].lineno > statement.lineno:
@@ -292,7 +293,7 @@ def _when_syncing(
                 return {Insert(spot, Where.START, divide, 0), Insert(spot, Where.START, f"{names.window} = 0", 1)}
     first = first_of(tree, site, [s for s in block if s.lineno > place.backward.lineno], function)
     if first is None or not tree.alone(first):
-        raise Declined("the step is not beside backward")
+        raise DeclinedError("the step is not beside backward")
     code = f"if {accelerator}.sync_gradients:\n    {divide}\n    {names.window} = 0\n"
     return {Insert(spot_of(tree, first), Where.BEFORE, code)}
 
@@ -307,7 +308,7 @@ def _start(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
     if place.shared is not None:
         return _start_in_init(tree, place.shared, names)
     if place.loop is None:
-        raise Declined("the loop over microbatches is not in sight")
+        raise DeclinedError("the loop over microbatches is not in sight")
     anchor: ast.stmt = place.loop
     outer = [n for n in tree.around(place.loop) if isinstance(n, ast.For | ast.While)]
     outer = [n for n in outer if tree.function_of(n) is place.home]
@@ -337,7 +338,7 @@ def _restarts(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]
 def _start_in_init(tree: Tree, cls: ast.ClassDef, names: _Names) -> set[Part]:
     init = next((n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
     if init is None or init.body[-1].lineno <= init.lineno or isinstance(init.body[-1], ast.Return):
-        raise Declined("the class has no __init__ to start the count in")
+        raise DeclinedError("the class has no __init__ to start the count in")
     return {Insert(spot_of(tree, init.body[-1]), Where.AFTER, f"{names.window} = 0")}
 
 
@@ -347,11 +348,11 @@ def _flush(tree: Tree, site: Site, place: Layout, divide: str) -> set[Part]:
     function = tree.function_of(place.loop) if place.loop is not None else place.home
     statement = event_statement(tree, site.window.flush, function)
     if statement is None:
-        raise Declined("the flush is not in sight")
+        raise DeclinedError("the flush is not in sight")
     block = tree.block(statement)
     first = first_of(tree, site, block, function) or statement
     if not tree.alone(first):
-        raise Declined("the flush shares its line with another statement")
+        raise DeclinedError("the flush shares its line with another statement")
     name = divide.rpartition(", ")[2].rstrip(")")
     parent = tree.parent(statement)
     if isinstance(parent, ast.If) and parent.lineno > (place.loop.lineno if place.loop is not None else 0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import EventKind
@@ -12,7 +13,7 @@ from gafixer.codemod.count import unparsed
 from gafixer.codemod.division import dropped
 from gafixer.codemod.helper import NAME, present, text_of
 from gafixer.codemod.loss import spot_of
-from gafixer.codemod.plan import Declined, Helper, Plan, Replace, Rewrite
+from gafixer.codemod.plan import DeclinedError, Helper, Plan, Replace, Rewrite
 from gafixer.codemod.tree import Tree, spelled
 from gafixer.findings import Applicability
 
@@ -42,7 +43,7 @@ def shifted(tree: Tree, site: Site) -> Plan:
             if len(counted) == 1:
                 code = f"{tree.text(counted[0])}[{key}]"
                 return Plan(frozenset({Replace(spot_of(tree, counted[0]), code)}), Applicability.SAFE, "Count what is scored")
-    raise Declined("the count of the labels is not in sight")
+    raise DeclinedError("the count of the labels is not in sight")
 
 
 def _slice(tree: Tree, call: ast.Call) -> tuple[ast.expr, str] | None:
@@ -104,6 +105,7 @@ def everywhere(tree: Tree, site: Site) -> Plan:
         code, imports = text_of(Helper.RANKS, tree)
         part: Part = Rewrite(spot_of(tree, node), code)
         return Plan(frozenset({part}), Applicability.SAFE, "Count the items of all ranks", imports=imports)
+    _unconditional(tree, site)
     for term in site.terms:
         kinds = (Divisor.WINDOW_ITEMS,) if site.accumulates else (Divisor.WINDOW_ITEMS, Divisor.LOCAL_ITEMS)
         own = [d for kind in kinds for d in term.divided_by(kind) if d.author is Author.CODE and d.spot is not None]
@@ -112,14 +114,29 @@ def everywhere(tree: Tree, site: Site) -> Plan:
             match tree.expression(division.spot):
                 case ast.BinOp(op=ast.Div(), right=count) if spelled(count) is not None or isinstance(count, ast.Call):
                     if any(isinstance(n, ast.If) for n in tree.around(count)):
-                        raise Declined("a count over all ranks would stand under a condition")
+                        raise DeclinedError("a count over all ranks would stand under a condition")
                     code = f"{_PER_RANK}({tree.text(count)})"
                     text, imports = text_of(_TEXT, tree)
                     parts: frozenset[Part] = frozenset({Replace(spot_of(tree, count), code)})
                     return Plan(parts, Applicability.SAFE, "Count the items of all ranks", functions=(text,), imports=imports)
                 case _:
                     pass
-    raise Declined("the division by the count is not in sight")
+    raise DeclinedError("the division by the count is not in sight")
+
+
+def _unconditional(tree: Tree, site: Site) -> None:
+    """Ranks that only a flag brings are the author's own business.
+
+    Raises:
+        DeclinedError: the model is wrapped under a condition, or in another file.
+    """
+    wraps = [n for n in ast.walk(tree.root) if isinstance(n, ast.Call) and _WRAPS.search((spelled(n.func) or ""))]
+    wraps = [n for n in wraps if not any(isinstance(p, ast.If) for p in tree.around(n))]
+    if not wraps:
+        raise DeclinedError("ranks are in sight under a condition only, or in another file")
+
+
+_WRAPS = re.compile(r"DistributedDataParallel$|\bDDP$|FullyShardedDataParallel$|\bFSDP$|fully_shard$|Accelerator$|fabric\.setup")
 
 
 # -- reports ---------------------------------------------------------------------------------------------------------
@@ -133,5 +150,5 @@ def reported_once(tree: Tree, site: Site) -> Plan:
             extra = [d for d in term.divided_by(Divisor.STEPS) if d.spot not in own]
             if len(extra) == 1 and term.atom.accumulated is not None:
                 return Plan(dropped(tree, extra[0]), Applicability.SAFE, "Report the loss on the scale that it has")
-    raise Declined("the report is of a loss that was divided before: report it before, or times the steps")
+    raise DeclinedError("the report is of a loss that was divided before: report it before, or times the steps")
 

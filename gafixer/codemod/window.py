@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, Call, EventKind
 from gafixer.analysis.windows import Shape
-from gafixer.codemod.plan import Declined
+from gafixer.codemod.plan import DeclinedError
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def layout(tree: Tree, site: Site) -> Layout:
     """The statements of a site's window.
 
     Raises:
-        Declined: they are spread over files or unrelated functions.
+        DeclinedError: they are spread over files or unrelated functions.
     """
     call = tree.expression(site.backward.spot)
     if not isinstance(call, ast.Call):
-        raise Declined("backward runs in another file")
+        raise DeclinedError("backward runs in another file")
     backward = tree.statement_of(call)
     assert backward is not None
     home = tree.function_of(call)
@@ -61,7 +61,7 @@ def layout(tree: Tree, site: Site) -> Layout:
     if any(tree.function_of(n) is not home for n in places) or (loop is None and site.window.shape is Shape.GUARDED):
         shared = tree.class_of(backward)
         if shared is None or any(tree.class_of(n) is not shared for n in places):
-            raise Declined("the window is spread over several functions")
+            raise DeclinedError("the window is spread over several functions")
     return Layout(home, backward, call, loop, guard, guarded, step, shared)
 
 
@@ -116,7 +116,7 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
     """Code for the parameters whose gradients the window adds up, in words of the function that steps.
 
     Raises:
-        Declined: it is not clear which they are.
+        DeclinedError: it is not clear which they are.
     """
     function = tree.function_of(place.step if place.step is not None else place.backward)
     for event in site.happening(EventKind.CLIP):
@@ -130,7 +130,7 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
         return f"{next(iter(models))}.parameters()"
     optimizer = _optimizer(tree, site, function)
     if optimizer is None:
-        raise Declined("it is not clear whose gradients to divide")
+        raise DeclinedError("it is not clear whose gradients to divide")
     return f'(parameter for group in {optimizer}.param_groups for parameter in group["params"])'
 
 

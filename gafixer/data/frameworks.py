@@ -22,7 +22,9 @@ __all__ = [
 ACCELERATOR = re.compile(r"accelerator\b|accelerate\.", re.IGNORECASE)
 FABRIC = re.compile(r"\bfabric\b|fabric\.Fabric", re.IGNORECASE)
 ENGINE = re.compile(r"engine|deepspeed|(^|[._])model|strategy|critic|actor|\bnet\b", re.IGNORECASE)
-OPTIMIZER = re.compile(r"optim|(^|[._\[])opts?(_\w+|\d)?\b|_opt\b|\bopt_|torch\.optim\.|adam|\bsgd\b|muon", re.IGNORECASE)
+OPTIMIZER = re.compile(
+    r"optim|(^|[._\[])opts?(_\w+|\d)?\b|_opt\b|\bopt_|torch\.optim\.|adam|\bsgd\b|muon", re.IGNORECASE
+)
 SCHEDULER = re.compile(r"sched|(^|[._])lrs?\b|lr_sch|warmup|lr_decay|lr_adjust", re.IGNORECASE)
 SCALER = re.compile(r"scaler|\bamp\b|GradScaler", re.IGNORECASE)
 
@@ -36,7 +38,7 @@ STEPS_NAME = re.compile(
 )
 
 #: The number of ranks, as a value or as a call.
-RANKS = re.compile(r"world_?size|num_processes|dp_size|n_gpus?\b|num_gpus?\b|nranks|get_world_size|\b(hvd|comm|dist)\.size\(\)", re.IGNORECASE)
+RANKS = re.compile(r"world_?size|num_processes|dp_size|n_gpus?\b|num_gpus?\b|nranks|get_world_size", re.IGNORECASE)
 
 #: Calls that sum a figure over all ranks.
 SUMS_OVER_RANKS = re.compile(r"all_?reduce|all_?gather|\bgather|\breduce$|reduce_sum|sync_", re.IGNORECASE)
@@ -54,8 +56,8 @@ SAME_ITEMS = frozenset(
     {
         "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "float", "double", "half", "bfloat16", "to",
         "cuda", "cpu", "type", "type_as", "clone", "transpose", "permute", "expand", "expand_as", "long", "int", "bool",
-        "requires_grad_", "view_as", "swapaxes", "movedim", "unflatten", "nan_to_num", "clamp", "clamp_min", "clamp_max",
-        "clip", "max", "maximum", "minimum", "retain_grad", "as_tensor", "tensor", "where", "abs", "clamp_", "item_", "to_local",
-        "full_tensor", "redistribute", "as_subclass", "local_value",
+        "requires_grad_", "view_as", "swapaxes", "movedim", "unflatten", "nan_to_num", "clamp", "clamp_min",
+        "clamp_max", "clip", "max", "maximum", "minimum", "retain_grad", "as_tensor", "tensor", "where", "abs",
+        "clamp_", "item_", "to_local", "full_tensor", "redistribute", "as_subclass", "local_value",
     }
 )  # fmt: skip

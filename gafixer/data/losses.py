@@ -76,7 +76,14 @@ MODULES = {
 
 #: Name parts of Transformers classes whose default loss is a mean over labels that are not ignored.
 HEAD_CLASS = {
-    "token": ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "ForSeq2SeqLM", "ForPreTraining"),
+    "token": (
+        "ForCausalLM",
+        "LMHeadModel",
+        "ForMaskedLM",
+        "ForConditionalGeneration",
+        "ForSeq2SeqLM",
+        "ForPreTraining",
+    ),
     "token_class": ("ForTokenClassification",),
     "sample": ("ForSequenceClassification", "ForImageClassification", "ForMultipleChoice", "ForNextSentencePrediction"),
     "span": ("ForQuestionAnswering",),

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """One finding per site, at the division: all terms of a loss share it."""
     if not site.accumulates or site.window.shape is Shape.SINGLE:
         return
     found = [(term, division) for term in site.terms if (division := _division(term)) is not None]
+    if not found:
+        return
+    found = [(t, d) for t, d in found if not _is_exact(site, t)]
     if not found:
         return
     term, division = max(found, key=lambda pair: _SEVERITY[pair[0].variation].rank)
@@ -53,6 +57,11 @@ _CONFIDENCE = {
 }
 
 
+def _is_exact(site: Site, term: LossTerm) -> bool:
+    """Whether all microbatches are equal, and no short last batch can come."""
+    return term.variation is Variation.FIXED and (site.drop_last is not None or not site.by_epoch)
+
+
 def _division(term: LossTerm) -> Division | None:
     """The division by the steps, if nothing undoes it and no count of the window takes its place."""
     below, above = term.divided_by(Divisor.STEPS), term.times(Divisor.STEPS)
@@ -73,20 +82,27 @@ def _severity(site: Site, term: LossTerm) -> Severity:
 
 
 def _message(site: Site, term: LossTerm, division: Division) -> str:
-    who = f"{site.framework.value} divides" if division.author is Author.FRAMEWORK else "divided"
-    by = steps_name(site) if division.author is Author.FRAMEWORK or division.value == site.steps else division.name
     items = loss_name(term)
-    if term.scale is Scale.SUM:
-        return f"a sum over {items} is {who} by {by}: the update grows with the {items} of a microbatch"
-    if term.scale is Scale.UNKNOWN:
-        return f"a loss that could not be followed is {who} by {by}: right only if every microbatch counts as many items"
-    match term.variation:
-        case Variation.CERTAIN:
-            return f"each microbatch's mean is {who} by {by}, but the number of {items} varies: short microbatches weigh too much"
-        case Variation.PROBABLE:
-            return f"each microbatch's mean is {who} by {by}: wrong as soon as the number of {items} varies"
+    by = steps_name(site) if division.author is Author.FRAMEWORK or division.value == site.steps else division.name
+    subject = {Scale.SUM: f"a sum over {items}", Scale.UNKNOWN: "a loss that could not be followed"}.get(
+        term.scale, "each microbatch's mean"
+    )
+    by_whom = f" by {site.framework.value}," if division.author is Author.FRAMEWORK else ""
+    return f"{subject} is divided{by_whom} by {by}{_consequence(term, items)}"
+
+
+def _consequence(term: LossTerm, items: str) -> str:
+    match term.scale, term.variation:
+        case Scale.SUM, _:
+            return f": the update grows with the {items} of a microbatch"
+        case Scale.UNKNOWN, _:
+            return ": right only if every microbatch counts as many items"
+        case _, Variation.CERTAIN:
+            return f", but the number of {items} varies: short microbatches weigh too much"
+        case _, Variation.PROBABLE:
+            return f": wrong as soon as the number of {items} varies"
         case _:
-            return f"each microbatch's mean is {who} by {by}: exact while all have as many {items}, so not for a short last batch"
+            return f": exact while all have as many {items}, so not for a short last batch"
 
 
 RULE = Rule("GA101", "mean-over-steps", "A microbatch mean is divided by the number of steps, and counts vary.", check)

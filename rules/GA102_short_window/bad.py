@@ -26,9 +26,12 @@ def train(model, loader, optimizer, steps=4):
     for i, (inputs, targets) in enumerate(loader):
         loss = F.mse_loss(model(inputs), targets)
         (loss / steps).backward()
-        if (i + 1) % steps == 0 or i + 1 == len(loader):
+        if (i + 1) % steps == 0:
             optimizer.step()
             optimizer.zero_grad()
+    if len(loader) % steps != 0:
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def main():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the division; loud where the code steps a short window on purpose, in a place of its own."""
     window = site.window
@@ -30,7 +31,8 @@ def check(site: Site) -> Iterator[Finding]:
             RULE,
             site,
             below[0].spot,
-            f"the last window of the loop can be shorter, but is divided by {steps_name(site)} too: its update is too small",
+            "the last window of the loop can be shorter, but is divided "
+            f"by {steps_name(site)} too: its update is too small",
             severity=Severity.WARNING if on_purpose else Severity.INFO,
             confidence=Confidence.HIGH if on_purpose else Confidence.LOW,
             help_="divide by the number of microbatches that the window really has, or by its num_items",

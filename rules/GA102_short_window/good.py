@@ -38,11 +38,15 @@ def train(model, loader, optimizer, steps=4):
         loss = F.mse_loss(model(inputs), targets, reduction="sum")
         num_items += targets.numel()
         loss.backward()
-        if (i + 1) % steps == 0 or i + 1 == len(loader):
+        if (i + 1) % steps == 0:
             _divide_gradients(model.parameters(), num_items)
             num_items = 0
             optimizer.step()
             optimizer.zero_grad()
+    if len(loader) % steps != 0:
+        _divide_gradients(model.parameters(), num_items)
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def main():

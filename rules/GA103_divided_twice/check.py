@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Division, Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the division that the code can drop: its own."""
     for term in site.terms:

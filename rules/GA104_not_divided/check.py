@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import re
+from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Framework
 from gafixer.analysis.site import Divisor, Scale
@@ -34,7 +33,8 @@ def check(site: Site) -> Iterator[Finding]:
         RULE,
         site,
         site.backward.spot,
-        f"the means of {_many(site)} microbatches are added up and divided by nothing: gradients and what clips them grow with their number",
+        f"the means of {_many(site)} microbatches are added up and divided by nothing: "
+        "gradients and what clips them grow with their number",
         severity=Severity.ERROR if site.window.steps is not None else Severity.WARNING,
         confidence=Confidence.HIGH if site.window.shape is Shape.GUARDED else Confidence.MEDIUM,
         help_="sum the loss over each microbatch and divide the gradients by the window's num_items before the step",

@@ -41,7 +41,8 @@ def check(site: Site) -> Iterator[Finding]:
                 RULE,
                 site,
                 division.spot,
-                f"a mean is divided by {division.name}, {_WRONG[division.divisor]}: the gradient's scale follows no count of the window",
+                f"a mean is divided by {division.name}, {_WRONG[division.divisor]}: "
+                "the gradient's scale follows no count of the window",
                 severity=Severity.WARNING,
                 help_="sum the loss over each microbatch and divide by the window's num_items only",
                 related=around(site, term, division),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the division, where one term is a sum of items and another is not."""
     if not site.accumulates or len(site.terms) < 2:
@@ -29,9 +30,11 @@ def check(site: Site) -> Iterator[Finding]:
         return
     name = other.atom.name
     said = (
-        f"{name} is no sum over {loss_name(sums[0])}, but is divided by their number: its weight shrinks as windows grow"
+        f"{name} is no sum over {loss_name(sums[0])}, but is divided by "
+        "their number: its weight shrinks as windows grow"
         if below
-        else f"{name} is added for every microbatch and divided by nothing: its weight grows with the number of microbatches"
+        else f"{name} is added for every microbatch and divided by nothing: "
+        "its weight grows with the number of microbatches"
     )
     division = below[0] if below else sums[0].divided_by(Divisor.WINDOW_ITEMS)[0]
     yield finding(
@@ -41,7 +44,8 @@ def check(site: Site) -> Iterator[Finding]:
         said,
         severity=Severity.WARNING,
         confidence=Confidence.MEDIUM,
-        help_="give each term its own denominator: the items of the window for a sum, the number of microbatches for a mean",
+        help_="give each term its own denominator: the items of the window for a sum, "
+        "the number of microbatches for a mean",
         related=around(site, other, division),
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import re
+from typing import TYPE_CHECKING
 
 from gafixer.analysis.values import Atom, Called, Kind, Reduction, peel, text
 from gafixer.findings import Confidence, Severity
@@ -53,4 +52,6 @@ def _reason(term: LossTerm) -> str | None:
     return None
 
 
-RULE = Rule("GA107", "not-additive", "The loss is not a sum over items, so accumulation can't equal the big batch.", check)
+RULE = Rule(
+    "GA107", "not-additive", "The loss is not a sum over items, so accumulation can't equal the big batch.", check
+)

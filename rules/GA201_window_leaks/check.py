@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the guard, where the loop's index starts anew with each epoch and nothing clears before it."""
     if not leaves_over(site) or start_clear(site) is not None:
@@ -26,7 +27,8 @@ def check(site: Site) -> Iterator[Finding]:
         RULE,
         site,
         guard.spot,
-        f"unless the number of microbatches is a multiple of {steps_name(site)}, an epoch's left-over gradients join the next epoch's first window",
+        f"unless the number of microbatches is a multiple of {steps_name(site)}, "
+        "an epoch's left-over gradients join the next epoch's first window",
         severity=Severity.WARNING if seen else Severity.INFO,
         confidence=Confidence.MEDIUM,
         help_="step the left-over window at the loop's end, with its own count",

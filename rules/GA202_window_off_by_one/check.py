@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the guard, where the count and the remainder are both visible."""
     guard = site.window.guard

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the call that clears."""
     if not site.accumulates or site.framework is Framework.DEEPSPEED or site.window.shape in _NO_WINDOW:
@@ -29,7 +30,8 @@ def check(site: Site) -> Iterator[Finding]:
             RULE,
             site,
             event.spot,
-            f"gradients are cleared for every microbatch: a step over {steps_name(site)} microbatches sees the last one only",
+            "gradients are cleared for every microbatch: "
+            f"a step over {steps_name(site)} microbatches sees the last one only",
             severity=Severity.ERROR,
             help_="clear once per window, right after the step",
             related=[*around(site), *_again(site)],

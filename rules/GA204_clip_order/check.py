@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the clip."""
     window = site.window

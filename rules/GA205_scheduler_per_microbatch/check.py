@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the schedule's step. Frameworks that prepare the schedule advance it with the optimizer."""
     if not site.accumulates or site.window.shape not in {Shape.GUARDED, Shape.NESTED}:
@@ -27,7 +28,8 @@ def check(site: Site) -> Iterator[Finding]:
             RULE,
             site,
             event.spot,
-            f"the schedule advances with every microbatch, the optimizer once in {steps_name(site)}: warm-up and decay run that much too fast",
+            "the schedule advances with every microbatch, the optimizer once in "
+            f"{steps_name(site)}: warm-up and decay run that much too fast",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
             help_="advance the schedule right after the optimizer's step",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the guard, where gradients are cleared before each epoch."""
     clear = start_clear(site)
@@ -26,7 +27,8 @@ def check(site: Site) -> Iterator[Finding]:
         RULE,
         site,
         guard.spot,
-        f"unless the number of microbatches is a multiple of {steps_name(site)}, the last ones of each epoch never reach a step",
+        f"unless the number of microbatches is a multiple of {steps_name(site)}, "
+        "the last ones of each epoch never reach a step",
         severity=Severity.INFO if site.drop_last is not None else Severity.WARNING,
         confidence=Confidence.MEDIUM,
         help_="step the left-over window at the loop's end, with its own count",

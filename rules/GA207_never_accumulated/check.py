@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the division."""
     window = site.window
@@ -36,7 +37,8 @@ def check(site: Site) -> Iterator[Finding]:
             RULE,
             site,
             below[0].spot,
-            f"divided by {below[0].name}, but every microbatch steps: nothing accumulates and updates are that much too small",
+            f"divided by {below[0].name}, but every microbatch steps: "
+            "nothing accumulates and updates are that much too small",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
             help_="step once per window, or drop the division",

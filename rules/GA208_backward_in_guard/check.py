@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At backward, where its loss is that of one microbatch."""
     if any(t.atom.accumulated is not None for t in site.terms):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.site import Divisor, Items, Scale
+from gafixer.analysis.site import Divisor, Items, Scale, Variation
 from gafixer.analysis.values import Atom, Author, Kind, Poly, Reduction
 from gafixer.findings import Confidence, Related, Role, Severity
 from gafixer.rulebook import Rule
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.analysis.values import Value
     from gafixer.findings import Finding
+
 
 def check(site: Site) -> Iterator[Finding]:
     """At the division by the count, where the project shows ranks that average their gradients."""
@@ -31,8 +32,9 @@ def check(site: Site) -> Iterator[Finding]:
                 RULE,
                 site,
                 division.spot,
-                f"the sum is divided by this rank's {loss_name(term)}, and ranks average their gradients: an item's weight depends on its rank",
-                severity=Severity.WARNING,
+                f"the sum is divided by this rank's {loss_name(term)}, and ranks average "
+                "their gradients: an item's weight depends on its rank",
+                severity=Severity.ERROR if term.variation is Variation.CERTAIN else Severity.WARNING,
                 confidence=Confidence.MEDIUM,
                 help_="sum the count over all ranks, and multiply the loss by their number",
                 related=[*around(site, term, division), evidence(site)],
@@ -44,7 +46,9 @@ def _counts(site: Site, term: LossTerm) -> list[Division]:
     """Divisions by items: of the window, or (without accumulation) of the batch."""
     kinds = (Divisor.WINDOW_ITEMS,) if site.accumulates else (Divisor.WINDOW_ITEMS, Divisor.LOCAL_ITEMS)
     found = [d for kind in kinds for d in term.divided_by(kind) if d.author is Author.CODE]
-    return [d for d in found if term.items in {Items.TOKENS, Items.MASKED, Items.WEIGHTS} or term.atom.kind is Kind.LOSS]
+    return [
+        d for d in found if term.items in {Items.TOKENS, Items.MASKED, Items.WEIGHTS} or term.atom.kind is Kind.LOSS
+    ]
 
 
 def _is_everywhere(value: Value) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import LossTerm, Site
     from gafixer.findings import Finding
 
+
 def check(site: Site) -> Iterator[Finding]:
     """At the report, where the figure is divided by the steps more often than the gradient."""
     if not site.accumulates:
@@ -34,7 +35,8 @@ def check(site: Site) -> Iterator[Finding]:
                 RULE,
                 site,
                 event.spot,
-                f"the reported loss is divided by {steps_name(site)} once too often: it reads that much smaller than the loss that trains",
+                f"the reported loss is divided by {steps_name(site)} once too often: "
+                "it reads that much smaller than the loss that trains",
                 severity=Severity.WARNING if summed else Severity.INFO,
                 confidence=Confidence.MEDIUM,
                 help_="report the loss before it is divided, or the window's sum of the divided ones",
