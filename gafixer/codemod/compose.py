@@ -74,6 +74,7 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) ->
         codes & _LEFT_OVER and _is_by_steps(site)
     ):
         plans.append(rescale(tree, site, peers))
+        codes = codes - {"GA501"}  # the rescale sees to the reports
     plans += [mend(tree, site) for code, mend in _SCALED if code in codes]
     for code, kind, make in _MOVED:
         if code in codes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.plan import Part
     from gafixer.codemod.window import Layout
 
-__all__ = ["reads"]
+__all__ = ["divisor", "reads"]
 
 
 def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division], own: str) -> set[Part]:
@@ -135,15 +135,17 @@ def _is_backward_only(tree: Tree, division: Division) -> bool:
 
 
 def _by(tree: Tree, division: Division) -> str:
-    found = _divisor(tree, division)
+    found = divisor(tree, division)
     if found is None:
         raise DeclinedError("the loss is reported after a division that can't be repeated")
     text = tree.text(found)
     return f"({text})" if isinstance(found, ast.BinOp) else text
 
 
-def _divisor(tree: Tree, division: Division) -> ast.expr | None:
-    assert division.spot is not None
+def divisor(tree: Tree, division: Division) -> ast.expr | None:
+    """What a division divides by, where it is written out."""
+    if division.spot is None:
+        return None
     for node in tree.at(division.spot):
         match node:
             case ast.BinOp(op=ast.Div(), right=right) | ast.AugAssign(op=ast.Div(), value=right):

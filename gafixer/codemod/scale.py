@@ -13,6 +13,7 @@ from gafixer.codemod.count import unparsed
 from gafixer.codemod.division import dropped
 from gafixer.codemod.helper import NAME, present, text_of
 from gafixer.codemod.loss import spot_of
+from gafixer.codemod.reports import divisor
 from gafixer.codemod.plan import DeclinedError, Helper, Plan, Replace, Rewrite
 from gafixer.codemod.tree import Tree, spelled
 from gafixer.findings import Applicability
@@ -145,10 +146,12 @@ _WRAPS = re.compile(r"DistributedDataParallel$|\bDDP$|FullyShardedDataParallel$|
 def reported_once(tree: Tree, site: Site) -> Plan:
     """Drop the division that only the report has, of a loss that was divided already."""
     own = {d.spot for term in site.terms for d in term.divisions}
+    steps = {tree.text(by) for term in site.terms for d in term.divided_by(Divisor.STEPS) if (by := divisor(tree, d))}
     for event in site.happening(EventKind.LOG):
         for term in site.reported(event):
             extra = [d for d in term.divided_by(Divisor.STEPS) if d.spot not in own]
-            if len(extra) == 1 and term.atom.accumulated is not None:
+            again = {tree.text(by) for d in extra if (by := divisor(tree, d))}
+            if len(extra) == 1 and again <= steps and term.atom.accumulated is not None:
                 return Plan(dropped(tree, extra[0]), Applicability.SAFE, "Report the loss on the scale that it has")
     raise DeclinedError("the report is of a loss that was divided before: report it before, or times the steps")
 

@@ -54,14 +54,17 @@ def layout(tree: Tree, site: Site) -> Layout:
     home = tree.function_of(call)
     loop = _loop(tree, site)
     guard, guarded = _guarded(tree, site)
-    inside = tree.function_of(loop) if loop is not None else tree.function_of(guard) if guard is not None else home
+    inside = tree.function_of(guard if guard is not None else loop if loop is not None else backward)
     step = event_statement(tree, site.window.step, inside) if site.window.step is not None else None
     shared = None
-    places = [n for n in (loop, guard, step) if n is not None]
-    if any(tree.function_of(n) is not home for n in places) or (loop is None and site.window.shape is Shape.GUARDED):
+    places = [n for n in (guard, step) if n is not None]
+    apart = loop is not None and tree.function_of(loop) is not home
+    if apart or any(tree.function_of(n) is not home for n in places) or (loop is None and guard is not None):
         shared = tree.class_of(backward)
-        if shared is None or any(tree.class_of(n) is not shared for n in places):
+        if shared is None or not places or any(tree.class_of(n) is not shared for n in places):
             raise DeclinedError("the window is spread over several functions")
+        if loop is not None and tree.class_of(loop) is not shared:
+            loop = None  # whoever calls the method: what it counts lives in the object
     return Layout(home, backward, call, loop, guard, guarded, step, shared)
 
 
