@@ -110,7 +110,8 @@ _SEVERITIES = click.Choice(["error", "warning", "info"])
 def scan(**options: object) -> None:
     """Scan files and folders, the working directory by default; `-` is standard input.
 
-    Exit code: 0 nothing found, 1 findings (or --diff would change something), 2 a wrong option, an unreadable file or setting, an internal error.
+    Exit code: 0 nothing found, 1 findings (or --diff would change something), 2 a wrong option, an unreadable file or
+    setting, an internal error.
     """
     from gafixer import command
 

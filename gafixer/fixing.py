@@ -114,7 +114,7 @@ def write(path: str, content: bytes) -> None:
         OSError: it is read-only, or can't be written.
     """
     target = os.path.realpath(path)
-    if not stat.S_IMODE(os.stat(target).st_mode) & 0o222 or not os.access(target, os.W_OK):
+    if not stat.S_IMODE(Path(target).stat().st_mode) & 0o222 or not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "read-only file")
     descriptor, name = tempfile.mkstemp(prefix=".gafixer-", dir=Path(target).parent)
     try:

@@ -23,7 +23,9 @@ __all__ = ["rewrite"]
 _STASH = "_gafixer_moved_"
 
 
-def rewrite(tree: Tree, parts: Iterable[Part], top: Sequence[str] = (), top_row: int = 1, imports: Sequence[str] = ()) -> str:
+def rewrite(
+    tree: Tree, parts: Iterable[Part], top: Sequence[str] = (), top_row: int = 1, imports: Sequence[str] = ()
+) -> str:
     """The new source.
 
     `top` are functions to put before the top-level statement that row `top_row` is in, `imports` import statements to
@@ -53,10 +55,10 @@ class _Change(cst.CSTTransformer):
         self._config = module.config_for_parsing
         self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword]] = defaultdict(list)
         self._removed: set[cst.CSTNode] = set()
-        self._rewritten: dict[cst.CSTNode, cst.BaseStatement] = {}
+        self._rewritten: dict[cst.CSTNode, Statement] = {}
         self._moved: dict[cst.CSTNode, str] = {}
-        self._beside: dict[cst.CSTNode, list[tuple[Where, int, int, cst.BaseStatement]]] = defaultdict(list)
-        self.moved: dict[str, cst.BaseStatement] = {}
+        self._beside: dict[cst.CSTNode, list[tuple[Where, int, int, Statement]]] = defaultdict(list)
+        self.moved: dict[str, Statement] = {}
 
     def take(self, part: Part) -> None:
         """Look up the places of a part."""
@@ -86,39 +88,45 @@ class _Change(cst.CSTTransformer):
                 case Replace(code=code):
                     done = cst.parse_expression(code, self._config)
                 case Unwrap(keep=keep):
+                    assert isinstance(done, cst.BaseExpression)
                     done = _operand(done, keep)
                 case Keyword(name=name, code=code):
+                    assert isinstance(done, cst.CSTNode)
                     done = _with_keyword(done, name, code)
         return done
 
     # -- statements --------------------------------------------------------------------------------------------------
 
-    def leave_IndentedBlock(self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock) -> cst.IndentedBlock:
+    def leave_IndentedBlock(  # noqa: N802 - libcst's own naming
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
         return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
 
-    def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
+    def leave_Module(  # noqa: N802 - the same
+        self, original_node: cst.Module, updated_node: cst.Module
+    ) -> cst.Module:
         return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
 
-    def _statements(self, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode]) -> list[cst.BaseStatement]:
-        made: list[cst.BaseStatement] = []
+    def _statements(self, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode]) -> list[Statement]:
+        made: list[Statement] = []
         orphans: list[cst.EmptyLine] = []
         for original, updated in zip(before, after, strict=True):
             assert isinstance(updated, Statement)
             if original in self._rewritten:
-                updated = self._rewritten[original].with_changes(leading_lines=updated.leading_lines)  # noqa: PLW2901
+                updated = self._rewritten[original].with_changes(leading_lines=updated.leading_lines)
             beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
             new = {where: [entry[3] for entry in beside if entry[0] is where] for where in Where}
             if orphans:
-                updated = updated.with_changes(leading_lines=[*orphans, *updated.leading_lines])  # noqa: PLW2901
+                updated = updated.with_changes(leading_lines=[*orphans, *updated.leading_lines])
                 orphans = []
+            made += new[Where.START]
             ahead = new[Where.BEFORE]
             if ahead and original not in self._removed and original not in self._moved:
                 blank, rest = _blank_and_rest(updated.leading_lines)
                 made += [ahead[0].with_changes(leading_lines=blank), *ahead[1:]]
-                updated = updated.with_changes(leading_lines=rest)  # noqa: PLW2901
+                updated = updated.with_changes(leading_lines=rest)
             else:
                 made += ahead
-            made += new[Where.START]
             if original in self._moved:
                 blank, rest = _blank_and_rest(updated.leading_lines)
                 self.moved[self._moved[original]] = updated.with_changes(leading_lines=rest)
@@ -134,16 +142,16 @@ class _Change(cst.CSTTransformer):
 class _Unstash(cst.CSTTransformer):
     """Puts moved statements where their names stand for them."""
 
-    def __init__(self, moved: dict[str, cst.BaseStatement]) -> None:
+    def __init__(self, moved: dict[str, Statement]) -> None:
         self._moved = moved
 
-    def leave_SimpleStatementLine(
+    def leave_SimpleStatementLine(  # noqa: N802 - libcst's own naming
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement:
+    ) -> Statement:
         match original_node.body:
             case [cst.Expr(value=cst.Name(value=name))] if name in self._moved:
                 found = self._moved[name]
-                return found.with_changes(leading_lines=[*updated_node.leading_lines, *found.leading_lines])  # type: ignore[attr-defined] # statements have them
+                return found.with_changes(leading_lines=[*updated_node.leading_lines, *found.leading_lines])
             case _:
                 return updated_node
 
@@ -190,7 +198,11 @@ def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
         new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
         last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
     else:
-        space = first[-1].comma.whitespace_after if first and isinstance(first[-1].comma, cst.Comma) else cst.SimpleWhitespace(" ")
+        space = (
+            first[-1].comma.whitespace_after
+            if first and isinstance(first[-1].comma, cst.Comma)
+            else cst.SimpleWhitespace(" ")
+        )
         new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
         last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
     return node.with_changes(args=[*first, last, new])
@@ -235,11 +247,13 @@ def _two_blank(lines: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
     return [*kept, *[cst.EmptyLine(indent=False)] * 2] if kept else []
 
 
-def _spaced(node: cst.BaseStatement) -> cst.BaseStatement:
+def _spaced(node: Statement) -> Statement:
     """A statement with at least two blank lines above it and above its comments."""
     lines = list(getattr(node, "leading_lines", ()))
     blank = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
-    return node.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * (2 - blank), *lines]) if blank < 2 else node
+    return (
+        node.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * (2 - blank), *lines]) if blank < 2 else node
+    )
 
 
 def _index(module: cst.Module, position: int) -> int:
@@ -253,7 +267,9 @@ def _index(module: cst.Module, position: int) -> int:
 
 
 def _is_import(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.SimpleStatementLine) and any(isinstance(s, cst.Import | cst.ImportFrom) for s in node.body)
+    return isinstance(node, cst.SimpleStatementLine) and any(
+        isinstance(s, cst.Import | cst.ImportFrom) for s in node.body
+    )
 
 
 def _import_index(module: cst.Module) -> int:
@@ -267,7 +283,7 @@ def _import_index(module: cst.Module) -> int:
     return last
 
 
-def _insert_import(body: list[cst.BaseStatement], line: str, new: cst.BaseStatement) -> None:
+def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
     """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports."""
     plain: list[tuple[int, str]] = []
     first = None

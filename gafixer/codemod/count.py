@@ -20,11 +20,26 @@ __all__ = ["Step", "atomic", "bring", "climb", "divisor_count", "labels_count", 
 
 #: Methods after which a tensor has the same items.
 _SAME = frozenset(
-    {"flatten", "view", "reshape", "contiguous", "long", "int", "float", "double", "half", "to", "cuda", "cpu", "detach", "type",
-     "squeeze", "unsqueeze", "transpose", "permute", "clone", "type_as", "view_as", "reshape_as", "bool"}
+    {"flatten", "view", "reshape", "contiguous", "long", "int", "float", "double", "half", "to", "cuda", "cpu", "detach",
+     "type", "squeeze", "unsqueeze", "transpose", "permute", "clone", "type_as", "view_as", "reshape_as", "bool"}
 )  # fmt: skip
 #: Calls that a count may repeat.
-_PURE = _SAME | {"ne", "eq", "gt", "ge", "lt", "le", "sum", "numel", "size", "len", "squeeze", "clamp", "clamp_min", "dim"}
+_PURE = _SAME | {
+    "ne",
+    "eq",
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "sum",
+    "numel",
+    "size",
+    "len",
+    "squeeze",
+    "clamp",
+    "clamp_min",
+    "dim",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,11 @@ def _calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> l
 
 def callers(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many places of the file mention a function."""
-    return sum(1 for node in ast.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name) if function else 0
+    return (
+        sum(1 for node in ast.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name)
+        if function
+        else 0
+    )
 
 
 def bring(tree: Tree, expression: ast.expr, steps: Sequence[Step]) -> ast.expr:
@@ -100,7 +119,7 @@ class _Substitute(ast.NodeTransformer):
         self._tree, self._step, self._given = tree, step, given
         self._active: set[str] = set()
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - ast's own naming
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace a name that only the inner function knows."""
         assigned = self._tree.assignments(self._step.function, node.id)
         if node.id in self._given and all(_keeps(s, node.id) for s in assigned):
@@ -112,7 +131,9 @@ class _Substitute(ast.NodeTransformer):
         values = {ast.dump(s.value): s.value for s in assigned if isinstance(s, ast.Assign) and len(s.targets) == 1}
         if len(values) == 1 and all(isinstance(s, ast.Assign) for s in assigned) and node.id not in self._active:
             (value,) = values.values()
-            if _is_pure(value) and all(isinstance(s.targets[0], ast.Name) for s in assigned if isinstance(s, ast.Assign)):
+            if _is_pure(value) and all(
+                isinstance(s.targets[0], ast.Name) for s in assigned if isinstance(s, ast.Assign)
+            ):
                 self._active.add(node.id)
                 made: ast.expr = self.visit(copy.deepcopy(value))
                 self._active.discard(node.id)
@@ -154,7 +175,15 @@ def _is_pure(node: ast.expr) -> bool:
             case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
                 if name not in _PURE:
                     return False
-            case ast.Call() | ast.Await() | ast.Yield() | ast.NamedExpr() | ast.Lambda() | ast.ListComp() | ast.GeneratorExp():
+            case (
+                ast.Call()
+                | ast.Await()
+                | ast.Yield()
+                | ast.NamedExpr()
+                | ast.Lambda()
+                | ast.ListComp()
+                | ast.GeneratorExp()
+            ):
                 return False
             case _:
                 pass
@@ -196,12 +225,19 @@ def divisor_count(node: ast.expr) -> ast.expr:
     """The count in a divisor, without what guards it against zero."""
     while True:
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="clamp" | "maximum" | "max"), args=[inner, *_]):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="torch"), attr="clamp" | "maximum" | "max"), args=[inner, *_]
+            ):
                 node = inner
-            case ast.Call(func=ast.Attribute(value=inner, attr="clamp" | "clamp_" | "clamp_min" | "clamp_min_" | "maximum" | "item")):
+            case ast.Call(
+                func=ast.Attribute(
+                    value=inner, attr="clamp" | "clamp_" | "clamp_min" | "clamp_min_" | "maximum" | "item"
+                )
+            ):
                 node = inner
-            case ast.Call(func=ast.Name(id="max"), args=[ast.Constant(), inner]) | ast.Call(
-                func=ast.Name(id="max"), args=[inner, ast.Constant()]
+            case (
+                ast.Call(func=ast.Name(id="max"), args=[ast.Constant(), inner])
+                | ast.Call(func=ast.Name(id="max"), args=[inner, ast.Constant()])
             ):
                 node = inner
             case ast.BinOp(left=inner, op=ast.Add(), right=right) if _is_tiny(right):
@@ -227,7 +263,9 @@ def is_guarded(node: ast.expr) -> bool:
 
 
 _SHIFTED = re.compile(r"ForCausalLM|LMHeadModel|\bCausalLM")
-_TOKENS = re.compile(r"ForMaskedLM|ForTokenClassification|ForConditionalGeneration|ForSeq2SeqLM|ForSpeechSeq2Seq|ModelForSeq2Seq")
+_TOKENS = re.compile(
+    r"ForMaskedLM|ForTokenClassification|ForConditionalGeneration|ForSeq2SeqLM|ForSpeechSeq2Seq|ModelForSeq2Seq"
+)
 _SAMPLES = re.compile(r"ForSequenceClassification|ForImageClassification|ForMultipleChoice|ForAudioClassification")
 
 
@@ -276,7 +314,14 @@ def _targets_count(call: ast.Call, modules: Sequence[tuple[str, str]]) -> tuple[
     if targets is None and len(call.args) == 2 and not call.keywords:
         targets = call.args[1]
     ignored = {label for _, text in modules for label in _IGNORED.findall(text)}
-    if targets is None or len(ignored) != 1 or not any("def forward(" in text and "targets" in text for _, text in modules):
+    if (
+        targets is None
+        or len(ignored) != 1
+        or not any("def forward(" in text and "targets" in text for _, text in modules)
+    ):
         raise DeclinedError("the head's labels are not in sight")
     label = ignored.pop()
-    return f"{atomic(stripped(targets))}.ne({label}).sum()", f"that the model averages over the targets that are not {label}"
+    return (
+        f"{atomic(stripped(targets))}.ne({label}).sum()",
+        f"that the model averages over the targets that are not {label}",
+    )

@@ -46,7 +46,12 @@ def _taken_out(tree: Tree, division: Division, statement: ast.stmt) -> frozenset
                 return _operand(tree, node, right, Operand.RIGHT, statement)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=[kept, _]):
             return _operand(tree, node, kept, Operand.ARGUMENT, statement)
-        case ast.Call(func=ast.Attribute(value=kept, attr=attr), args=[_]) if attr.rstrip("_") in {"div", "mul", "divide", "true_divide"}:
+        case ast.Call(func=ast.Attribute(value=kept, attr=attr), args=[_]) if attr.rstrip("_") in {
+            "div",
+            "mul",
+            "divide",
+            "true_divide",
+        }:
             if isinstance(statement, ast.Expr) and statement.value is node:
                 return _removed(tree, statement)
             return _operand(tree, node, kept, Operand.RECEIVER, statement)
@@ -70,12 +75,12 @@ def _is_factor(tree: Tree, node: ast.expr, division: Division) -> bool:
     return key is not None and any(tree.contains(s, origin) for s in tree.assignments(tree.root, key))
 
 
-def _operand(
-    tree: Tree, node: ast.expr, kept: ast.expr, keep: Operand, statement: ast.stmt
-) -> frozenset[Part]:
+def _operand(tree: Tree, node: ast.expr, kept: ast.expr, keep: Operand, statement: ast.stmt) -> frozenset[Part]:
     name = spelled(kept)
     match statement:
-        case ast.Assign(targets=[target], value=value) if value is node and name is not None and spelled(target) == name:
+        case ast.Assign(targets=[target], value=value) if (
+            value is node and name is not None and spelled(target) == name
+        ):
             return _removed(tree, statement)
         case _:
             pass

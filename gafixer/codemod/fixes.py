@@ -32,13 +32,12 @@ Scan: TypeAlias = "Callable[[str], tuple[Sequence[Said], Sequence[Finding]]]"
 class Fixer:
     """Makes and checks the fixes of one file: of findings as severe as `least`. `scan` looks at changed source."""
 
-    def __init__(
-        self, source: str, path: str, least: Severity, scan: Scan, rounds: int = 2
-    ) -> None:
+    def __init__(self, source: str, path: str, least: Severity, scan: Scan, rounds: int = 2) -> None:
         self._tree = Tree(source, path)
         self._least = least
         self._scan = scan
         self._rounds = rounds
+        self._made: dict[Plan, str] = {}
 
     def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Key, tuple[Fix, Plan | None]]:
         """Code and place of a finding -> its fix, and the plan behind it where there is one to apply."""
@@ -125,6 +124,11 @@ class Fixer:
         from gafixer.codemod.apply import rewrite
 
         plan = merge(plans)
+        if plan not in self._made:
+            self._made[plan] = self._rewritten(plan)
+        return self._made[plan]
+
+    def _rewritten(self, plan: Plan) -> str:
         if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
             raise DeclinedError("the file has another form of the helper")
         top = added(plan.helper, self._tree) if plan.helper is not None else Added()

@@ -15,11 +15,11 @@ __all__ = ["NAME", "Added", "added", "present", "text_of"]
 
 NAME = "_divide_gradients"
 
-_GATHERED = '''\
+_GATHERED = """\
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         raise RuntimeError("no gradients to divide: they were stepped or cleared before")
-'''
+"""
 _DIVIDED = """\
     for gradient in gradients:
         gradient.div_(divisor)

@@ -1,4 +1,7 @@
-"""Ties places that `ast` gives to libcst's nodes: by kind and span. ast's columns are UTF-8 bytes, libcst's characters."""
+"""Ties places that `ast` gives to libcst's nodes, by kind and span.
+
+Columns of ast are UTF-8 bytes, those of libcst characters.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +66,10 @@ class Locator:
             DeclinedError: there is none of its kind.
         """
         wanted = self._tree.expression(spot)
-        kind = _KINDS.get(type(wanted), cst.BaseExpression)
+        kind: type[cst.CSTNode] | None = next((k for a, k in _KINDS.items() if isinstance(wanted, a)), None)
         key = (spot.row, self._column(spot.row, spot.column), spot.end_row, self._column(spot.end_row, spot.end_column))
         for node in self._expressions.get(key, ()):
-            if isinstance(node, kind):
-                assert isinstance(node, cst.BaseExpression)
+            if isinstance(node, cst.BaseExpression) and (kind is None or isinstance(node, kind)):
                 return node
         raise DeclinedError(f"line {spot.row} could not be located")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Divisor, Items
-from gafixer.analysis.values import Author, Kind, Spot
+from gafixer.analysis.values import Author, Kind, Reduction, Spot
 from gafixer.codemod.count import (
     Step,
     atomic,
@@ -102,9 +102,22 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     call = _call_for(tree, home, function.name, backward)
     if call is None:
         raise DeclinedError("the loss is computed in another file, behind several calls")
-    made = _counted(other, term, node, (Step(function, call, foreign=True),), call)
+    steps = (Step(function, call, foreign=True),)
+    made = _divided_there(other, term, steps, call) or _counted(other, term, node, steps, call)
     callee = tree.text(call.func)
     return replace(made, parts=frozenset(), boxed=True, assumed=f"that `{callee}` averages over these")
+
+
+def _divided_there(other: Tree, term: LossTerm, steps: Sequence[Step], call: ast.Call) -> Summed | None:
+    """A sum that the other file divides by a count, however it was added up."""
+    own = [d for d in term.divided_by(Divisor.LOCAL_ITEMS) if d.author is Author.CODE and d.spot is not None]
+    if len(own) != 1 or own[0].spot is None or term.atom.reduction is Reduction.MEAN:
+        return None
+    match other.expression(own[0].spot):
+        case ast.BinOp(op=ast.Div(), right=divisor) if is_guarded(divisor):
+            return Summed(frozenset(), atomic(bring(other, divisor_count(divisor), steps)), call, boxed=True)
+        case _:
+            return None
 
 
 def _call_for(tree: Tree, home: Function, name: str, backward: ast.Call) -> ast.Call | None:
@@ -129,7 +142,9 @@ def _may_run(call: ast.Call, name: str) -> bool:
     return last == name
 
 
-_TENSOR = frozenset({"backward", "scale", "mean", "sum", "item", "detach", "float", "to", "div", "div_", "mul", "stack", "scale_loss"})
+_TENSOR = frozenset(
+    {"backward", "scale", "mean", "sum", "item", "detach", "float", "to", "div", "div_", "mul", "stack", "scale_loss"}
+)
 
 
 # -- reductions written out ------------------------------------------------------------------------------------------
@@ -222,9 +237,7 @@ def _criterion(tree: Tree, node: ast.Call, made: ast.Call) -> frozenset[Part] | 
         return None
     twin = ast.Call(made.func, made.args, [*(k for k in made.keywords if k.arg != "reduction"), _SUM])
     code = f"{second} = {unparsed(twin)}"
-    return frozenset(
-        {Insert(spot_of(tree, statement), Where.AFTER, code), Replace(spot_of(tree, node.func), second)}
-    )
+    return frozenset({Insert(spot_of(tree, statement), Where.AFTER, code), Replace(spot_of(tree, node.func), second)})
 
 
 _SUM = ast.keyword("reduction", ast.Constant("sum"))
@@ -261,9 +274,7 @@ def _word(call: ast.Call, name: str) -> object:
     return next((k.value.value for k in call.keywords if k.arg == name and isinstance(k.value, ast.Constant)), None)
 
 
-def _ignored(
-    tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call, steps: Sequence[Step]
-) -> str | None:
+def _ignored(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call, steps: Sequence[Step]) -> str | None:
     """Code for the label that isn't scored; None where the project shows none."""
     given = next((k.value for k in settings.keywords if k.arg == "ignore_index"), None)
     if any(k.arg is None for k in (*settings.keywords, *node.keywords)):
@@ -302,13 +313,17 @@ def _rows(tree: Tree, node: ast.expr, steps: Sequence[Step]) -> str:
     here = node
     for _ in range(8):
         match here:
-            case ast.Call(func=ast.Attribute(value=inner, attr="softmax" | "log_softmax" | "detach" | "float" | "exp" | "log")):
+            case ast.Call(
+                func=ast.Attribute(value=inner, attr="softmax" | "log_softmax" | "detach" | "float" | "exp" | "log")
+            ):
                 here = inner
             case ast.Call(func=ast.Attribute(attr="softmax" | "log_softmax"), args=[inner, *_]):
                 here = inner
             case ast.BinOp(left=inner, op=ast.Div() | ast.Mult()):
                 here = inner
-            case ast.Name(id=name) if len(found := tree.assignments(home, name)) == 1 and isinstance(found[0], ast.Assign):
+            case ast.Name(id=name) if len(found := tree.assignments(home, name)) == 1 and isinstance(
+                found[0], ast.Assign
+            ):
                 here = found[0].value
             case ast.Subscript(slice=ast.Name() as mask):
                 return f"{atomic(bring(tree, mask, steps))}.sum()"

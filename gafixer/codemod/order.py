@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import EventKind, Framework
-from gafixer.analysis.values import Modulo
 from gafixer.analysis.windows import Shape
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Move, Plan, Remove, Replace, Where
@@ -17,7 +16,7 @@ from gafixer.findings import Applicability
 if TYPE_CHECKING:
     from gafixer.analysis.events import Event
     from gafixer.analysis.site import Site
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.values import Index, Spot
     from gafixer.codemod.plan import Part
 
 __all__ = ["backward_out", "clear", "clip", "flush", "guard", "schedule", "step_out"]
@@ -89,7 +88,11 @@ def clear(tree: Tree, site: Site, event_spot: Spot) -> Plan:
         parts: set[Part] = {Remove(here)}
     else:
         parts = {Move(here, spot_of(tree, last), Where.AFTER, rank=5)}
-    if site.framework is not Framework.ACCELERATE and place.loop is not None and not _cleared_before(tree, place, others):
+    if (
+        site.framework is not Framework.ACCELERATE
+        and place.loop is not None
+        and not _cleared_before(tree, place, others)
+    ):
         start = tree.text(statement)
         parts.add(Insert(spot_of(tree, _outermost(tree, place)), Where.BEFORE, start, -1))
     return _plan(parts, message)
@@ -102,7 +105,9 @@ def _cleared_before(tree: Tree, place: Layout, clears: list[ast.stmt]) -> bool:
 
 def _outermost(tree: Tree, place: Layout) -> ast.stmt:
     assert place.loop is not None
-    loops = [n for n in tree.around(place.loop) if isinstance(n, ast.For | ast.While) and tree.function_of(n) is place.home]
+    loops = [
+        n for n in tree.around(place.loop) if isinstance(n, ast.For | ast.While) and tree.function_of(n) is place.home
+    ]
     return loops[-1]
 
 
@@ -144,11 +149,29 @@ def clip(tree: Tree, site: Site, event_spot: Spot) -> Plan:
     unscaled = [s for e in site.happening(EventKind.UNSCALE) if (s := event_statement(tree, e, place.home)) is not None]
     if site.window.step is not None and site.window.step.value is not None:
         parts |= _unscale(tree, site, place, statement, unscaled, step, parts)
+    if (flush := _flush(tree, site, place)) is not None:
+        parts.add(Insert(spot_of(tree, flush), Where.BEFORE, tree.text(statement), 3))
     return _plan(parts, "Clip once per window, right before the step")
 
 
+def _flush(tree: Tree, site: Site, place: Layout) -> ast.stmt | None:
+    """The step for what the loop leaves over: what goes with a step goes with this one, too."""
+    if site.window.flush is None:
+        return None
+    found = event_statement(tree, site.window.flush, place.home)
+    if found is None or not tree.alone(found):
+        raise DeclinedError("the flush is not in sight")
+    return found
+
+
 def _unscale(
-    tree: Tree, site: Site, place: Layout, statement: ast.stmt, unscaled: list[ast.stmt], step: ast.stmt, moved: set[Part]
+    tree: Tree,
+    site: Site,
+    place: Layout,
+    statement: ast.stmt,
+    unscaled: list[ast.stmt],
+    step: ast.stmt,
+    moved: set[Part],
 ) -> set[Part]:
     block = tree.block(step)
     if any(tree.within(s, block) is not None for s in unscaled):
@@ -190,8 +213,10 @@ def schedule(tree: Tree, site: Site, event_spot: Spot) -> Plan:
     last = _after_step(tree, site, place, block)
     if site.window.shape is Shape.GUARDED:
         last = _last_clear(tree, site, place, block) or last
-    move = Move(spot_of(tree, statement), spot_of(tree, last), Where.AFTER, rank=4)
-    return _plan({move}, "Advance the schedule with the optimizer")
+    parts: set[Part] = {Move(spot_of(tree, statement), spot_of(tree, last), Where.AFTER, rank=4)}
+    if (flush := _flush(tree, site, place)) is not None:
+        parts.add(Insert(spot_of(tree, flush), Where.AFTER, tree.text(statement), 4))
+    return _plan(parts, "Advance the schedule with the optimizer")
 
 
 def _last_clear(tree: Tree, site: Site, place: Layout, block: list[ast.stmt]) -> ast.stmt | None:
@@ -232,7 +257,11 @@ def step_out(tree: Tree, site: Site) -> Plan:
         if statement is not None and statement in block and statement.lineno > place.backward.lineno:
             start = min(start, block.index(statement))
     moved = block[start:]
-    known = {id(s) for e in site.events if (s := event_statement(tree, e, place.home)) is not None and e.kind is not EventKind.LOG}
+    known = {
+        id(s)
+        for e in site.events
+        if (s := event_statement(tree, e, place.home)) is not None and e.kind is not EventKind.LOG
+    }
     if any(id(s) not in known and not _is_update(s) for s in moved) or not all(tree.alone(s) for s in moved):
         raise DeclinedError("what follows the step in the loop may belong to the microbatch")
     anchor = spot_of(tree, place.loop)
@@ -264,9 +293,9 @@ def guard(tree: Tree, site: Site) -> Plan:
     return _plan({Replace(spot_of(tree, modulo.left), code)}, "Step after whole windows")
 
 
-def _modulo(tree: Tree, site: Site) -> tuple[ast.BinOp, object]:
+def _modulo(tree: Tree, site: Site) -> tuple[ast.BinOp, Index]:
     found = site.window.guard
-    if found is None or not isinstance(found.counter, Modulo | object) or found.index is None:
+    if found is None or found.index is None:
         raise DeclinedError("the guard is not in sight")
     test = tree.expression(found.spot)
     scope: ast.AST | None = test

@@ -1,4 +1,4 @@
-"""What is to be done to a file, in terms of its syntax: frozen parts, merged or found in conflict before libcst runs."""
+"""What is to be done to a file, in terms of its syntax: frozen parts, merged before libcst runs, or in conflict."""
 
 from __future__ import annotations
 

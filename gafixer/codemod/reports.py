@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.site import Divisor
 from gafixer.codemod.loss import Summed, spot_of
 from gafixer.codemod.plan import DeclinedError, Replace
-from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gafixer.analysis.site import Division
     from gafixer.codemod.plan import Part
+    from gafixer.codemod.tree import Tree
     from gafixer.codemod.window import Layout
 
 __all__ = ["divisor", "reads"]
@@ -23,7 +23,10 @@ __all__ = ["divisor", "reads"]
 def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division], own: str) -> set[Part]:
     """Parts that let every reader of the loss, backward aside, read what it read before."""
     made = tree.statement_of(loss.node)
-    carriers = _carriers(tree, place, made)
+    going = {n.id for n in ast.walk(place.call) if isinstance(n, ast.Name)}
+    summed = _closure(tree, place, [made] if made is not None and not loss.boxed else [], going)
+    divided = {d.spot: _closure(tree, place, _statements(tree, d), going) for d in divisions}
+    carriers = summed.union(*divided.values())
     if not carriers or made is None:
         return set()
     parts: set[Part] = set()
@@ -35,7 +38,7 @@ def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division]
             continue
         if not _reaches(tree, place, made, node, statement, carriers):
             continue
-        after = [d for d in divisions if _before(d, statement)]
+        after = [d for d in divisions if node.id in divided[d.spot] and _before(d, statement)]
         parts |= _read(tree, node, after, own, boxed=loss.boxed)
     return parts
 
@@ -59,22 +62,36 @@ def _mentions(statement: ast.stmt, names: set[str]) -> bool:
     )
 
 
-def _carriers(tree: Tree, place: Layout, made: ast.stmt | None) -> set[str]:
-    """Names that hold the loss on its way to backward."""
-    match made:
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            found = {name}
-        case _:
-            return set()
-    going = {n.id for n in ast.walk(place.call) if isinstance(n, ast.Name)}
+def _statements(tree: Tree, division: Division) -> list[ast.stmt]:
+    found = tree.statement(division.spot) if division.spot is not None else None
+    return [] if found is None else [found]
+
+
+def _closure(tree: Tree, place: Layout, starts: Sequence[ast.stmt], going: set[str]) -> set[str]:
+    """The names that statements bind, and those that get it from them on the way to backward."""
+    found = {name for s in starts for name in _bound(s, going)}
     for node in sorted((n for n in ast.walk(place.home) if isinstance(n, ast.Assign)), key=lambda n: n.lineno):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if node.lineno > made.lineno and name in going:
-                if any(isinstance(n, ast.Name) and n.id in found for n in ast.walk(value)):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in going and starts:
+                later = node.lineno > min(s.lineno for s in starts)
+                if later and any(isinstance(n, ast.Name) and n.id in found for n in ast.walk(value)):
                     found.add(name)
             case _:
                 pass
     return found
+
+
+def _bound(statement: ast.stmt, going: set[str]) -> set[str]:
+    """The name that a statement gives a loss; of several, that which goes backward."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AugAssign(target=ast.Name(id=name)):
+            return {name}
+        case ast.Assign(targets=[ast.Tuple(elts=parts)]):
+            return {part.id for part in parts if isinstance(part, ast.Name)} & going
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="div_" | "mul_"))):
+            return {name}
+        case _:
+            return set()
 
 
 def _leads_to_backward(tree: Tree, statement: ast.stmt, carriers: set[str]) -> bool:
@@ -106,7 +123,9 @@ def _read(tree: Tree, node: ast.Name, divisions: Sequence[Division], own: str, *
         code = ast.unparse(undone.left).replace(node.id, f"({mean})", 1) if not boxed else tree.text(undone.left)
         return {Replace(spot_of(tree, undone), code)}
     mean += "".join(f" / {text}" for text in texts)
-    bare = isinstance(tree.parent(node), ast.Call | ast.Assign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict)
+    bare = isinstance(
+        tree.parent(node), ast.Call | ast.Assign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict
+    )
     called = isinstance(parent := tree.parent(node), ast.Call) and parent.func is node
     return {Replace(spot_of(tree, node), mean if bare and not called else f"({mean})")}
 
@@ -115,7 +134,9 @@ def _undone(tree: Tree, node: ast.Name, texts: Sequence[str]) -> ast.BinOp | Non
     """``loss.item() * steps`` around a read."""
     for outer in tree.around(node):
         match outer:
-            case ast.BinOp(left=left, op=ast.Mult(), right=right) if tree.contains(left, node) and tree.text(right) in texts:
+            case ast.BinOp(left=left, op=ast.Mult(), right=right) if (
+                tree.contains(left, node) and tree.text(right) in texts
+            ):
                 return outer
             case ast.stmt():
                 return None

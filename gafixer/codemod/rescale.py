@@ -170,11 +170,14 @@ def _counting(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names
 
 def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:
     """The statement that runs backward; where both arms of a condition do, the condition."""
-    spots = [e for e in site.happening(EventKind.BACKWARD)]
+    spots = list(site.happening(EventKind.BACKWARD))
     here: ast.stmt = place.backward
     while isinstance(parent := tree.parent(here), ast.If):
         arms = [parent.body, parent.orelse]
-        runs = [any((s := event_statement(tree, e, place.home)) is not None and tree.within(s, arm) for e in spots) for arm in arms]
+        runs = [
+            any((s := event_statement(tree, e, place.home)) is not None and tree.within(s, arm) for e in spots)
+            for arm in arms
+        ]
         if not all(runs):
             break
         here = parent
@@ -203,10 +206,9 @@ def _multiplied(tree: Tree, site: Site, place: Layout, parts: set[Part], own: st
     return parts | {Replace(spot, product)}
 
 
-def _inside(part: Part, spot: object) -> bool:
-    assert hasattr(spot, "row")
-    here = part.spot
-    return (spot.row, spot.column) <= (here.row, here.column) and (here.end_row, here.end_column) <= (spot.end_row, spot.end_column)  # type: ignore[attr-defined] # asserted
+def _inside(part: Part, spot: Spot) -> bool:
+    start, end = (part.spot.row, part.spot.column), (part.spot.end_row, part.spot.end_column)
+    return (spot.row, spot.column) <= start and end <= (spot.end_row, spot.end_column)
 
 
 def _going_backward(call: ast.Call) -> ast.expr:
@@ -223,9 +225,7 @@ def _going_backward(call: ast.Call) -> ast.expr:
 # -- dividing --------------------------------------------------------------------------------------------------------
 
 
-def _dividing(
-    tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names, helper: Helper
-) -> set[Part]:
+def _dividing(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names, helper: Helper) -> set[Part]:
     """Start the count, divide by it before the step, start it anew; the same where a flush steps."""
     given = parameters(tree, site, place, loss.node)
     accelerator = _accelerator(tree, place) if helper is Helper.ACCELERATE else ""
@@ -270,12 +270,12 @@ def _in_block(tree: Tree, site: Site, place: Layout, divide: str, names: _Names)
 
 
 def _has_own_line(tree: Tree, statement: ast.stmt, header: ast.stmt) -> bool:
-    return statement.lineno > header.lineno and (not isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign) or tree.alone(statement))
+    return statement.lineno > header.lineno and (
+        not isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign) or tree.alone(statement)
+    )
 
 
-def _when_syncing(
-    tree: Tree, site: Site, place: Layout, divide: str, names: _Names, accelerator: str
-) -> set[Part]:
+def _when_syncing(tree: Tree, site: Site, place: Layout, divide: str, names: _Names, accelerator: str) -> set[Part]:
     """Under ``accumulate()`` every microbatch calls step; gradients are whole where they are synchronized."""
     assert place.step is not None
     function = tree.function_of(place.step)
@@ -287,10 +287,12 @@ def _when_syncing(
     if function is place.home and tree.within(place.backward, block) is None:
         raise DeclinedError("the step is not beside backward")
     for statement in block:
-        if isinstance(statement, ast.If) and place.backward.lineno < statement.lineno < place.step.lineno:
-            if ast.unparse(statement.test).endswith(".sync_gradients") and statement.body[0].lineno > statement.lineno:
-                spot = spot_of(tree, statement.body[0])
-                return {Insert(spot, Where.START, divide, 0), Insert(spot, Where.START, f"{names.window} = 0", 1)}
+        between = place.backward.lineno < statement.lineno < place.step.lineno
+        if between and isinstance(statement, ast.If) and ast.unparse(statement.test).endswith(".sync_gradients"):
+            if statement.body[0].lineno == statement.lineno:
+                raise DeclinedError("the guarded block is on one line")
+            spot = spot_of(tree, statement.body[0])
+            return {Insert(spot, Where.START, divide, 0), Insert(spot, Where.START, f"{names.window} = 0", 1)}
     first = first_of(tree, site, [s for s in block if s.lineno > place.backward.lineno], function)
     if first is None or not tree.alone(first):
         raise DeclinedError("the step is not beside backward")
@@ -317,7 +319,9 @@ def _start(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
         anchor = loop
         inside = tree.parent(loop)
         block = tree.block(loop)
-        if any(s.lineno < loop.lineno and tree.within(s, block) is s for s in clears) or not isinstance(inside, ast.AST):
+        if any(s.lineno < loop.lineno and tree.within(s, block) is s for s in clears) or not isinstance(
+            inside, ast.AST
+        ):
             break
     return {Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} = 0")}
 
@@ -325,11 +329,13 @@ def _start(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
 def _restarts(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
     """Where gradients are thrown away in the middle of a window, its count is, too."""
     parts: set[Part] = set()
+    steps = [s for e in site.happening(EventKind.STEP) if (s := event_statement(tree, e, place.home)) is not None]
+    ends = [tree.block(s) for s in steps] + ([place.guarded] if place.guarded else [])
     for event in site.happening(EventKind.CLEAR):
         statement = event_statement(tree, event, place.home)
         if statement is None or place.loop is None or not tree.contains(place.loop, statement):
             continue
-        inside = place.guarded is not None and tree.within(statement, place.guarded) is not None
+        inside = any(tree.within(statement, block) is not None for block in ends)
         if not inside and site.branches(event) and site.window.shape is Shape.GUARDED and tree.alone(statement):
             parts.add(Insert(spot_of(tree, statement), Where.AFTER, f"{names.window} = 0", 9))
     return parts
@@ -355,6 +361,10 @@ def _flush(tree: Tree, site: Site, place: Layout, divide: str) -> set[Part]:
         raise DeclinedError("the flush shares its line with another statement")
     name = divide.rpartition(", ")[2].rstrip(")")
     parent = tree.parent(statement)
+    spot = spot_of(tree, first)
+    again = place.shared is not None or any(isinstance(n, ast.For | ast.While) for n in tree.around(statement))
     if isinstance(parent, ast.If) and parent.lineno > (place.loop.lineno if place.loop is not None else 0):
-        return {Insert(spot_of(tree, first), Where.BEFORE, divide)}
-    return {Insert(spot_of(tree, first), Where.BEFORE, f"if {name}:\n    {divide}\n")}
+        parts: set[Part] = {Insert(spot, Where.BEFORE, divide, 0)}
+        return parts | ({Insert(spot, Where.BEFORE, f"{name} = 0", 1)} if again else set())
+    reset = f"    {name} = 0\n" if again else ""
+    return {Insert(spot, Where.BEFORE, f"if {name}:\n    {divide}\n{reset}")}

@@ -1,4 +1,4 @@
-"""Counts and figures on a wrong scale: labels that are shifted away, items of one rank, a report divided once too often."""
+"""Counts and figures on a wrong scale: labels that are shifted away, items of one rank, reports divided twice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gafixer.codemod.count import unparsed
 from gafixer.codemod.division import dropped
 from gafixer.codemod.helper import NAME, present, text_of
 from gafixer.codemod.loss import spot_of
-from gafixer.codemod.reports import divisor
 from gafixer.codemod.plan import DeclinedError, Helper, Plan, Replace, Rewrite
+from gafixer.codemod.reports import divisor
 from gafixer.codemod.tree import Tree, spelled
 from gafixer.findings import Applicability
 
@@ -43,7 +43,9 @@ def shifted(tree: Tree, site: Site) -> Plan:
             counted = list(_whole(tree, count, base)) if count is not None else []
             if len(counted) == 1:
                 code = f"{tree.text(counted[0])}[{key}]"
-                return Plan(frozenset({Replace(spot_of(tree, counted[0]), code)}), Applicability.SAFE, "Count what is scored")
+                return Plan(
+                    frozenset({Replace(spot_of(tree, counted[0]), code)}), Applicability.SAFE, "Count what is scored"
+                )
     raise DeclinedError("the count of the labels is not in sight")
 
 
@@ -119,7 +121,9 @@ def everywhere(tree: Tree, site: Site) -> Plan:
                     code = f"{_PER_RANK}({tree.text(count)})"
                     text, imports = text_of(_TEXT, tree)
                     parts: frozenset[Part] = frozenset({Replace(spot_of(tree, count), code)})
-                    return Plan(parts, Applicability.SAFE, "Count the items of all ranks", functions=(text,), imports=imports)
+                    return Plan(
+                        parts, Applicability.SAFE, "Count the items of all ranks", functions=(text,), imports=imports
+                    )
                 case _:
                     pass
     raise DeclinedError("the division by the count is not in sight")
@@ -131,13 +135,15 @@ def _unconditional(tree: Tree, site: Site) -> None:
     Raises:
         DeclinedError: the model is wrapped under a condition, or in another file.
     """
-    wraps = [n for n in ast.walk(tree.root) if isinstance(n, ast.Call) and _WRAPS.search((spelled(n.func) or ""))]
+    wraps = [n for n in ast.walk(tree.root) if isinstance(n, ast.Call) and _WRAPS.search(spelled(n.func) or "")]
     wraps = [n for n in wraps if not any(isinstance(p, ast.If) for p in tree.around(n))]
     if not wraps:
         raise DeclinedError("ranks are in sight under a condition only, or in another file")
 
 
-_WRAPS = re.compile(r"DistributedDataParallel$|\bDDP$|FullyShardedDataParallel$|\bFSDP$|fully_shard$|Accelerator$|fabric\.setup")
+_WRAPS = re.compile(
+    r"DistributedDataParallel$|\bDDP$|FullyShardedDataParallel$|\bFSDP$|fully_shard$|Accelerator$|fabric\.setup"
+)
 
 
 # -- reports ---------------------------------------------------------------------------------------------------------
@@ -154,4 +160,3 @@ def reported_once(tree: Tree, site: Site) -> Plan:
             if len(extra) == 1 and again <= steps and term.atom.accumulated is not None:
                 return Plan(dropped(tree, extra[0]), Applicability.SAFE, "Report the loss on the scale that it has")
     raise DeclinedError("the report is of a loss that was divided before: report it before, or times the steps")
-

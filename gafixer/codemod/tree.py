@@ -97,7 +97,8 @@ class Tree:
 
     def within(self, statement: ast.stmt, block: _Block) -> ast.stmt | None:
         """The statement of a block that contains a statement."""
-        return next((n for n in self.around(statement) if any(n is s for s in block)), None)  # type: ignore[misc] # they are in a block
+        around = {id(node) for node in self.around(statement)}
+        return next((s for s in block if id(s) in around), None)
 
     # -- text and names ----------------------------------------------------------------------------------------------
 
@@ -127,9 +128,7 @@ class Tree:
         return [
             node
             for node in ast.walk(scope)
-            if isinstance(node, ast.Name | ast.Attribute)
-            and isinstance(node.ctx, ast.Load)
-            and spelled(node) == key
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and spelled(node) == key
         ]
 
     def assignments(self, scope: ast.AST, key: str) -> list[ast.stmt]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, Call, EventKind
-from gafixer.analysis.windows import Shape
 from gafixer.codemod.plan import DeclinedError
 from gafixer.codemod.tree import Tree, spelled
 
@@ -126,7 +125,12 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
         for clip in tree.at(event.spot):
             if isinstance(clip, ast.Call) and clip.args and tree.function_of(clip) is function:
                 given = clip.args[0]
-                if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "parameters" and not given.args:
+                if (
+                    isinstance(given, ast.Call)
+                    and isinstance(given.func, ast.Attribute)
+                    and given.func.attr == "parameters"
+                    and not given.args
+                ):
                     return tree.text(given)
     models = dict.fromkeys(_models(tree, place, node, function))
     if len(models) == 1:
@@ -160,16 +164,18 @@ def _modules(tree: Tree) -> set[str]:
     found = set()
     for node in ast.walk(tree.root):
         match node:
-            case ast.Call(func=ast.Attribute(value=base, attr="parameters" | "train" | "eval" | "zero_grad" | "no_sync")):
+            case ast.Call(
+                func=ast.Attribute(value=base, attr="parameters" | "train" | "eval" | "zero_grad" | "no_sync")
+            ):
                 found.add(spelled(base))
             case ast.Call(func=func) if (key := spelled(func)) is not None:
                 last = key.rpartition(".")[2].lower()
                 if last in _MODEL or last.endswith(("model", "_net")):
                     found.add(key)
-                if isinstance(func, ast.Attribute) and (base := spelled(func.value)) is not None:
-                    last = base.rpartition(".")[2].lower()
+                if isinstance(func, ast.Attribute) and (owner := spelled(func.value)) is not None:
+                    last = owner.rpartition(".")[2].lower()
                     if last in _MODEL or last.endswith("model"):
-                        found.add(base)
+                        found.add(owner)
             case _:
                 pass
     return {key for key in found if key is not None and "optim" not in key.lower() and key not in {"self", "nn"}}
@@ -180,7 +186,9 @@ _MODEL = frozenset({"model", "net", "network", "student", "policy", "clf", "clas
 
 def _without_gradient(tree: Tree, node: ast.AST) -> bool:
     for part in tree.around(node):
-        if isinstance(part, ast.With) and any("no_grad" in ast.unparse(i) or "inference" in ast.unparse(i) for i in part.items):
+        if isinstance(part, ast.With) and any(
+            "no_grad" in ast.unparse(i) or "inference" in ast.unparse(i) for i in part.items
+        ):
             return True
     return False
 

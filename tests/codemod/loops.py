@@ -32,7 +32,7 @@ IGNORED = -100
 """
 
 LOOPS = {
-    "modulo_from_one": '''
+    "modulo_from_one": """
 def train(model, loader, optimizer, steps):
     criterion = nn.CrossEntropyLoss(ignore_index=IGNORED)
     for i, (x, y) in enumerate(loader, 1):
@@ -41,8 +41,8 @@ def train(model, loader, optimizer, steps):
         if i % steps == 0 or i == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
-    "in_place": '''
+""",
+    "in_place": """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         logits = model(x)
@@ -57,8 +57,8 @@ def train(model, loader, optimizer, steps):
             nn.utils.clip_grad_norm_(model.parameters(), 1e9)
             optimizer.step()
             optimizer.zero_grad()
-''',
-    "reported": '''
+""",
+    "reported": """
 def train(model, loader, optimizer, steps):
     reported = []
     for i, (x, y) in enumerate(loader):
@@ -72,8 +72,8 @@ def train(model, loader, optimizer, steps):
             optimizer.step()
             optimizer.zero_grad()
     return reported
-''',
-    "nested": '''
+""",
+    "nested": """
 def train(model, loader, optimizer, steps):
     batches = iter(loader)
     for _ in range(len(loader) // steps):
@@ -83,8 +83,8 @@ def train(model, loader, optimizer, steps):
             (loss / steps).backward()
         optimizer.step()
         optimizer.zero_grad()
-''',
-    "flush_after_the_loop": '''
+""",
+    "flush_after_the_loop": """
 def train(model, loader, optimizer, steps):
     seen = 0
     for x, y in loader:
@@ -98,8 +98,8 @@ def train(model, loader, optimizer, steps):
     if seen % steps != 0:
         optimizer.step()
         optimizer.zero_grad()
-''',
-    "reciprocal": '''
+""",
+    "reciprocal": """
 def train(model, loader, optimizer, steps):
     scale = 1.0 / steps
     for i, (x, y) in enumerate(loader):
@@ -109,8 +109,8 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
-    "divided_under_a_condition": '''
+""",
+    "divided_under_a_condition": """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
@@ -120,8 +120,8 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
-    "two_arms": '''
+""",
+    "two_arms": """
 def train(model, loader, optimizer, steps, scaler=None):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
@@ -137,8 +137,8 @@ def train(model, loader, optimizer, steps, scaler=None):
             else:
                 optimizer.step()
             optimizer.zero_grad()
-''',
-    "early_continue": '''
+""",
+    "early_continue": """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
@@ -147,8 +147,8 @@ def train(model, loader, optimizer, steps):
             continue
         optimizer.step()
         optimizer.zero_grad()
-''',
-    "shared_criterion": '''
+""",
+    "shared_criterion": """
 def train(model, loader, optimizer, steps):
     criterion = nn.CrossEntropyLoss(ignore_index=-100)
     reported = []
@@ -162,8 +162,8 @@ def train(model, loader, optimizer, steps):
         for x, y in loader:
             reported.append(criterion(model(x).flatten(0, 1), y.flatten()).item())
     return reported
-''',
-    "shared_function": '''
+""",
+    "shared_function": """
 def token_loss(model, x, y):
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 
@@ -181,8 +181,8 @@ def train(model, loader, optimizer, steps):
             optimizer.step()
             optimizer.zero_grad()
     return evaluate(model, loader)
-''',
-    "masked_mean": '''
+""",
+    "masked_mean": """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         mask = y.ne(-100)
@@ -193,8 +193,8 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
-    "selected_mean": '''
+""",
+    "selected_mean": """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         mask = y.ne(-100).flatten()
@@ -204,8 +204,8 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
-    "methods": '''
+""",
+    "methods": """
 class Trainer:
     def __init__(self, model, optimizer, steps):
         self.model, self.optimizer, self.steps = model, optimizer, steps
@@ -226,7 +226,7 @@ def train(model, loader, optimizer, steps):
     trainer = Trainer(model, optimizer, steps)
     for x, y in loader:
         trainer.microbatch(x, y)
-''',
+""",
 }
 #: Loops that step whole windows only.
 WHOLE = {"nested", "methods"}

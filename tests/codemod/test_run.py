@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,6 +16,7 @@ PARITY, FAULT = 1e-6, 1e-3
 loops = pytest.mark.parametrize("name", LOOPS)
 
 
+@functools.cache
 def _fixed(name: str) -> str:
     made = fix(HEAD + LOOPS[name])
     assert made.startswith(HEAD)
