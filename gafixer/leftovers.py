@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import guards
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.analysis.values import Value
 
-__all__ = ["backward_after_loop", "guarded_backward", "leaves_over", "same_subject", "start_clear"]
+_MICROBATCHES = re.compile(
+    r"batch|loader|micro|data|chunk|split|accum|mbs\b|window|rollouts|samples|steps", re.IGNORECASE
+)
+_STEPS = re.compile(rf"{STEPS_NAME.pattern}|(^|\.)n?_?steps$", re.IGNORECASE)
+
+__all__ = ["backward_after_loop", "guarded_backward", "leaves_over", "over_microbatches", "same_subject", "start_clear"]
 
 
 def leaves_over(site: Site) -> bool:
@@ -24,6 +30,14 @@ def leaves_over(site: Site) -> bool:
         return False
     index = guard.index
     return site.by_epoch and index is not None and index.restarts
+
+
+def over_microbatches(site: Site) -> bool:
+    """Whether the window's loop is over microbatches, and not over losses, schedules or tasks."""
+    loop = site.window.loop
+    return loop is not None and (
+        _MICROBATCHES.search(text(loop.over)) is not None or _MICROBATCHES.search(text(loop.trips)) is not None
+    )
 
 
 def start_clear(site: Site) -> Event | None:
@@ -58,7 +72,8 @@ def guarded_backward(site: Site) -> bool:
     if guard is None or guard.framework or guard.named or guard.only_last or guard.steps is None:
         return False
     index = guard.index
-    return index is not None and bool(site.backward.loops) and index.loop == site.backward.loops[-1].id
+    named = _STEPS.search(text(guard.steps)) is not None
+    return named and index is not None and bool(site.backward.loops) and index.loop == site.backward.loops[-1].id
 
 
 def _same_arm(event: Event, backward: Event) -> bool:

@@ -65,7 +65,9 @@ def around(site: Site, term: LossTerm | None = None, division: Division | None =
 
 def steps_name(site: Site) -> str:
     """G as the code spells it, with its default where one is written."""
-    name = text(site.steps) if site.steps is not None else "the number of steps"
+    name = text(site.steps) if site.steps is not None else ""
+    if not 0 < len(name) <= 48:
+        name = "the number of steps"
     default = site.steps_default
     if default is None or name == f"{default:g}":
         return name

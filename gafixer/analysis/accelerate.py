@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.values import Called, Const, External, Sym, Value, peel, text
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["accelerate_steps"]
 
+#: Nodes of an expression that a message shows.
+_LONGEST = 40
 _KEYWORDS = ("gradient_accumulation_steps", "gradient_accumulation_plugin", "deepspeed_plugin", "deepspeed_plugins")
 
 
@@ -33,10 +36,16 @@ def accelerate_steps(receiver: Value | None, modules: Iterable[Module]) -> Value
         for keyword in node.keywords:
             if keyword.arg == "gradient_accumulation_steps":
                 value = keyword.value
-                return Const(value.value) if isinstance(value, ast.Constant) else Sym(ast.unparse(value))
+                return Const(value.value) if isinstance(value, ast.Constant) else Sym(_spelling(value))
             if keyword.arg in _KEYWORDS:
                 return Sym("gradient_accumulation_steps")
     return Const(1)
+
+
+def _spelling(value: ast.expr) -> str:
+    """An expression as it is written, if it is one that a message can hold."""
+    short = len(list(itertools.islice(ast.walk(value), _LONGEST))) < _LONGEST
+    return ast.unparse(value) if short else "gradient_accumulation_steps"
 
 
 def _given(keywords: dict[str, Value]) -> Value | None:

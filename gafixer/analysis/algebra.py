@@ -39,6 +39,10 @@ __all__ = ["add", "choose", "divide", "multiply", "negate", "number", "poly", "s
 MOST_OPTIONS = 4
 #: Terms kept in one sum.
 MOST_TERMS = 24
+#: Factors kept in one term.
+MOST_FACTORS = 24
+#: No number that training code means is as large.
+_HUGE = 10**300
 
 
 def number(value: Value) -> float | None:
@@ -46,8 +50,10 @@ def number(value: Value) -> float | None:
     match value:
         case Const(value=bool()):
             return None
-        case Const(value=int() | float() as literal):
-            return float(literal)
+        case Const(value=int() as literal):
+            return float(literal) if abs(literal) < _HUGE else None
+        case Const(value=float() as literal):
+            return literal if math.isfinite(literal) else None
         case _:
             return None
 
@@ -223,6 +229,8 @@ def multiply(left: Value, right: Value, spot: Spot | None) -> Value:
         return _opaque_product(left, right)
     if len(a.terms) * len(b.terms) > MOST_TERMS:
         return Opaque("too many terms")
+    if max(len(t.factors) for t in (*a.terms, *b.terms, Term(None))) > MOST_FACTORS:
+        return Opaque("too many factors")
     products = [_times(x, y, spot) for x in a.terms for y in b.terms]
     return _wrap(simple(_collect(tuple(p for p in products if p is not None))), left, right)
 

@@ -22,6 +22,7 @@ from gafixer.analysis.values import (
     Sym,
     Term,
     Value,
+    bounded,
 )
 from gafixer.data.frameworks import STEPS_NAME
 
@@ -54,6 +55,7 @@ def assign(run: Interpreter, target: ast.expr, value: Value) -> None:
 def assign_name(run: Interpreter, name: str, value: Value) -> None:
     """Bind a name. What is only symbolic takes the name, and remembers where it came from."""
     scope = run.scope
+    value = bounded(value)
     if isinstance(value, Item | Element | Called):
         value = Sym(name, value, run.loops)
     elif STEPS_NAME.search(name) and (kept := _named_number(name, value, run.loops)) is not None:
@@ -75,6 +77,7 @@ def _named_number(name: str, value: Value, around: Loops) -> Sym | None:
 
 def _assign_attribute(run: Interpreter, base: Value, attr: str, value: Value) -> None:
     if isinstance(base, Instance):
+        value = bounded(value)
         if isinstance(value, Item | Element | Called):
             value = Sym(f"self.{attr}", value, run.loops)
         run.heap[base.id, attr] = value
@@ -83,6 +86,7 @@ def _assign_attribute(run: Interpreter, base: Value, attr: str, value: Value) ->
 
 def _assign_item(run: Interpreter, name: str, key: Value, value: Value) -> None:
     env = run.scope.env
+    value = bounded(value)
     match env.get(name), key:
         case Mapping(entries=entries), Const(value=literal):
             rest = tuple((k, v) for k, v in entries if k != literal)

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import evidence, roots, terms, windows
+from gafixer.analysis import algebra, evidence, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import Branch, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
@@ -259,9 +259,7 @@ def _is_masked(atom: Atom, found: list[Division]) -> bool:
 
 def _default(steps: Value | None) -> float | None:
     match steps:
-        case Const(value=int() | float() as literal):
-            return float(literal)
-        case Sym(default=Const(value=int() | float() as literal)):
-            return float(literal)
+        case Const() | Sym(default=Const()):
+            return algebra.number(steps if isinstance(steps, Const) else steps.default or Const(None))
         case _:
             return None

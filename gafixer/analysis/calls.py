@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, library, training
 from gafixer.analysis.events import Call
+from gafixer.analysis.names import spelled
 from gafixer.analysis.values import (
     OPAQUE,
     Attr,
@@ -29,6 +30,7 @@ from gafixer.analysis.values import (
     Sequence,
     Sym,
     Value,
+    bounded,
     depth,
     text,
 )
@@ -56,8 +58,10 @@ __all__ = [
 #: A function that mentions none of these neither trains nor makes a loss, a count or an object that does.
 _RELEVANT = re.compile(
     r"loss|backward|\.step\(|zero_grad|clip_grad|\.grad\b|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|scaler"
-    r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100"
+    r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100|super\(\)\."
 )
+#: Class methods that make an object: of a project class that inherits them, it is one of that class.
+_MAKES = re.compile(r"from_|_from_|load_from")
 #: A function longer than this is followed only if it trains.
 _LONG = 220
 
@@ -118,6 +122,8 @@ def call(
             return library.loss(run, func, args, keywords, spot)
         case External(path=path):
             return library.function(run, path, args, keywords, spot)
+        case Bound(receiver=ClassRef() as cls, name=attr) if _MAKES.match(attr):
+            return instance(run, cls, args, keywords, spot)
         case Bound(receiver=of, name=attr):
             return library.method(run, of, attr, args, keywords, spot)
         case Attr(base=of, name=attr):
@@ -264,7 +270,7 @@ def _call_object(run: Interpreter, obj: Instance, args: list[Value], keywords: d
 
 def bound_method(run: Interpreter, method: Func, obj: Instance) -> Value:
     """A method of an object; a property is read, a static method stays unbound."""
-    decorators = {ast.unparse(d).rsplit(".", 1)[-1] for d in getattr(method.node, "decorator_list", ())}
+    decorators = {spelled(d).rsplit(".", 1)[-1] for d in getattr(method.node, "decorator_list", ())}
     if "staticmethod" in decorators:
         return method
     bound = dataclasses.replace(method, bound=obj)
@@ -293,11 +299,11 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
     """Parameter -> value for a call of a function of the project."""
     spec = func.node.args
     names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    given = ([func.bound] if func.bound is not None else []) + list(args)
+    given = ([func.bound] if func.bound is not None else []) + [bounded(a) for a in args]
     env: dict[str, Value] = dict(zip(names, given, strict=False))
     for name, value in (*func.preset, *keywords.items()):
         if name in names or any(a.arg == name for a in spec.kwonlyargs):
-            env[name] = value
+            env[name] = bounded(value)
     defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
     defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
     for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
@@ -333,7 +339,7 @@ def _elsewhere(run: Interpreter, found: Assigned, key: int, name: str) -> Value:
     kept, events = run.frames, len(run.events)
     run.frames = []
     try:
-        value = run.evaluate(found.node)
+        value = bounded(run.evaluate(found.node))
     finally:
         run.scopes.pop()
         run.active.pop()
@@ -353,7 +359,7 @@ _NO_GRAD = re.compile(r"no_grad\b|inference_mode\b|set_grad_enabled")
 
 def without_gradient(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
     """Whether a function is decorated with ``no_grad`` or its like."""
-    return any(_NO_GRAD.search(ast.unparse(d)) for d in getattr(node, "decorator_list", ()))
+    return any(_NO_GRAD.search(spelled(d)) for d in getattr(node, "decorator_list", ()))
 
 
 def stops_gradient(context: Value) -> bool:
@@ -370,5 +376,5 @@ def enter(context: Value) -> Value:
 
 def note_rescale(run: Interpreter, target: ast.expr, factor: Value, spot: Spot) -> None:
     """``p.grad *= n``: gradients are scaled after backward."""
-    if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in ast.unparse(target):
+    if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in spelled(target):
         training.rescale(run, factor, spot)

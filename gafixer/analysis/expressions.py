@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, calls, loops, reductions, training
@@ -152,7 +153,7 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
         case External(path=path):
             return External(f"{path}.{attr}")
         case ClassRef():
-            return run.names.method(base, attr) or _field(run, base, attr) or OPAQUE
+            return run.names.method(base, attr) or _field(run, base, attr) or Bound(base, attr)
         case Poly() | Atom() | Detached() | Listing() | Sequence() | Mapping() | Func():
             return base if attr in _SAME else Bound(base, attr)
         case _ if attr in _SAME and isinstance(base, Called | Item | Element):
@@ -297,7 +298,8 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
 def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Value:
     a, b = algebra.number(left), algebra.number(right)
     if a is not None and b:
-        return Const(int(a // b))
+        floor = a // b
+        return Const(int(floor)) if math.isfinite(floor) else OPAQUE
     if isinstance(left, Index):
         return OPAQUE
     return algebra.divide(left, right, run.spot(node))
@@ -308,7 +310,10 @@ def _power(left: Value, right: Value, run: Interpreter, node: ast.BinOp) -> Valu
         case (float() as a, float() as b) if (
             abs(a) < 1e6 and abs(b) < 64 and (a > 0 or b.is_integer()) and (a or b > 0)
         ):
-            return Const(a**b)
+            try:
+                return Const(a**b)
+            except OverflowError:
+                return OPAQUE
         case (_, 2.0):
             return Called(External("pow"), (left,), (), run.spot(node), run.loops)
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -172,7 +173,7 @@ def _remainder(modulo: Modulo, right: Value) -> Iterable[_Fires]:
         same = [t for t in whole.terms if t.factors and t.factors[0].value == modulo.right]
         if len(same) == 2:
             gap = sum(t.coefficient for t in whole.terms if not t.factors)
-    if gap is not None:
+    if gap is not None and math.isfinite(gap):
         yield _modulo(modulo, -int(gap))
 
 
@@ -182,7 +183,7 @@ def _modulo(modulo: Modulo, rest: int) -> _Fires:
     exact = isinstance(modulo.left, Index)
     first = (rest - offset + 1) if exact and offset is not None else None
     steps = algebra.number(modulo.right)
-    if first is not None and steps:
+    if first is not None and steps is not None and steps >= 1:
         first %= int(steps)
     return _Fires(modulo.right, modulo.left, first)
 
@@ -194,12 +195,10 @@ def _index_of(value: Value | None) -> Index | None:
         case Modulo(left=left):
             return _index_of(left)
         case Poly(terms=terms):
-            for term in terms:
-                for factor in term.factors:
-                    if isinstance(factor.value, Index):
-                        offset = factor.value.offset
-                        return dataclasses.replace(factor.value, offset=offset, restarts=len(terms) == 1)
-            return None
+            found = [f.value for term in terms for f in term.factors if isinstance(f.value, Index)]
+            # epoch * batches + batch: the innermost loop is the one that counts microbatches.
+            inner = max(found, key=lambda index: index.loop, default=None)
+            return None if inner is None else dataclasses.replace(inner, restarts=inner.restarts and len(terms) == 1)
         case Choice(options=options):
             return next((i for i in map(_index_of, options) if i is not None), None)
         case _:

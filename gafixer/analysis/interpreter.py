@@ -28,8 +28,9 @@ __all__ = ["Interpreter", "Scope"]
 FUEL = 60_000
 #: Calls inside calls that are followed.
 DEEPEST_CALL = 9
-#: Expressions nested deeper than this are opaque values.
-DEEPEST_EXPRESSION = 100
+#: Expressions and blocks inside each other, calls included; what is nested deeper is opaque, or not run. One level takes
+#: up to six Python frames, and there are a thousand.
+DEEPEST = 110
 
 
 @dataclasses.dataclass(slots=True)
@@ -156,7 +157,7 @@ class Interpreter:
         if node is None:
             return Const(None)
         self.fuel -= 1
-        if self.fuel < 0 or self.level > DEEPEST_EXPRESSION:
+        if self.fuel < 0 or self.level > DEEPEST:
             return OPAQUE
         self.level += 1
         try:

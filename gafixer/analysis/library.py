@@ -234,7 +234,7 @@ def _reduced(
 ) -> Value:
     how = Reduction.MEAN if "mean" in name else Reduction.SUM
     dims = args[0] if args else keywords.get("dim", keywords.get("axis"))
-    whole = dims is None or dims == Const(None) or (isinstance(dims, Sequence) and len(dims.items) > 2)
+    whole = dims is None or dims == Const(None) or (isinstance(dims, Sequence) and Const(0) in dims.items)
     if whole:
         return reductions.reduce(base, how, spot, run.loops)
     return reductions.reduce_rows(base, spot, run.loops)

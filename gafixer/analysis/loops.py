@@ -22,6 +22,7 @@ from gafixer.analysis.values import (
     Sequence,
     Sym,
     Value,
+    bounded,
     text,
 )
 
@@ -173,6 +174,7 @@ def _key(node: ast.expr) -> str | None:
 def _open(run: Interpreter, over: Value, spot: Spot) -> tuple[Loop, Value]:
     """The frame of a ``for`` loop and what its target is bound to."""
     made = run.fresh()
+    over = _unwrapped(over)
     kind, source, trips, start = _source(over)
     loop = Loop(made, kind, spot, source, trips)
     index = Index(made, start)
@@ -187,6 +189,17 @@ def _open(run: Interpreter, over: Value, spot: Spot) -> tuple[Loop, Value]:
             return loop, index
         case _:
             return loop, _element(source, made)
+
+
+def _unwrapped(over: Value) -> Value:
+    """What a progress bar and its like are put around: they give the same elements."""
+    while isinstance(over, Called) and over.args and _gives_through(_last(over.func)):
+        over = over.args[0]
+    return over
+
+
+def _gives_through(name: str) -> bool:
+    return name != "trange" and (name in _THROUGH or name.lower().endswith("tqdm"))
 
 
 def _source(over: Value) -> tuple[LoopKind, Value, Value | None, int | None]:
@@ -206,7 +219,7 @@ def _source(over: Value) -> tuple[LoopKind, Value, Value | None, int | None]:
             if name == "zip" and args:
                 sources = [_source(a) for a in args]
                 return LoopKind.FOR, sources[0][1], next((s[2] for s in sources if s[2] is not None), None), 0
-            if name in _THROUGH or name.lower().endswith("tqdm"):
+            if _gives_through(name):
                 return _source(args[0]) if args else (LoopKind.FOR, over, None, 0)
             if name in {"chunk", "tensor_split"} and args:
                 return LoopKind.FOR, over, args[-1], 0
@@ -271,6 +284,7 @@ def append(run: Interpreter, target: ast.Name, item: Value) -> None:
     """``target.append(item)``."""
     known = run.scope.env.get(target.id)
     loop = carried_over(run, target)
+    item = bounded(item)
     match known:
         case Sequence(items=items) if loop is None:
             run.scope.env[target.id] = Sequence((*items, item))

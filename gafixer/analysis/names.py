@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
 
-__all__ = ["Assigned", "Names"]
+__all__ = ["Assigned", "Names", "spelled"]
 
 #: Steps of one chain of imports or bases that are followed.
 _LONGEST_CHAIN = 8
@@ -24,6 +24,22 @@ class Assigned:
 
     module: Module
     node: ast.expr
+
+
+def spelled(node: ast.expr) -> str:
+    """The dotted name at the root of an expression: ``torch.no_grad`` for ``torch.no_grad()``, ``p.grad`` for ``p.grad[0]``."""
+    parts: list[str] = []
+    while True:
+        match node:
+            case ast.Call(func=inner) | ast.Subscript(value=inner):
+                node = inner
+            case ast.Attribute(value=inner, attr=attr):
+                parts.append(attr)
+                node = inner
+            case ast.Name(id=name):
+                return ".".join((name, *reversed(parts)))
+            case _:
+                return ".".join(reversed(parts))
 
 
 class Names:

@@ -104,7 +104,8 @@ def _reduce_term(term: Term, how: Reduction, spot: Spot, loops: Loops) -> Term:
         return term  # a number already: .mean() over replicas of DataParallel, .sum() of a scalar
     masks = tuple(f for f in term.factors if _is_mask(f))
     rest = tuple(f for f in term.factors if not _is_mask(f))
-    mask = masks[0].value if masks else None
+    # A mean over all of what a mask was multiplied with still divides by all of it: only a sum counts what is kept.
+    mask = masks[0].value if masks and how is Reduction.SUM else None
     if atom is not None:
         per_row = any(_is_row_count(f) for f in rest)
         rest = tuple(f for f in rest if not _is_row_count(f))
@@ -179,8 +180,10 @@ def accumulate(before: Value, more: Value, loop: int | None, spot: Spot, loops: 
     if isinstance(more, Detached):
         inner = before.of if isinstance(before, Detached) else before
         return Detached(accumulate(inner, more.of, loop, spot, loops))
+    if isinstance(more, Choice):
+        return algebra.choose(accumulate(before, option, loop, spot, loops) for option in more.options)
     whole = algebra.poly(more)
-    if whole is None:
+    if whole is None or isinstance(more, Const):
         return algebra.add(before, more)
     return algebra.add(before, Poly(tuple(_carried(term, loop, spot, loops) for term in whole.terms)))
 

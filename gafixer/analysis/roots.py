@@ -75,10 +75,11 @@ def _functions(module: Module) -> Iterator[_Root]:
 
 
 def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in nodes:
+    stack = nodes[::-1]
+    while stack:
+        node = stack.pop()
         if isinstance(node, ast.If | ast.Try):
-            yield from _definitions(node.body)
-            yield from _definitions(node.orelse)
+            stack += node.orelse[::-1] + node.body[::-1]
         else:
             yield node
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Division", "Divisor", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
 
 
+#: Expressions longer than this are told by what they are.
+_LONGEST_NAME = 48
+
+
 class Divisor(enum.Enum):
     """What a loss, or its gradient, is divided by."""
 
@@ -82,8 +86,9 @@ class Division:
 
     @property
     def name(self) -> str:
-        """How the code spells it."""
-        return text(self.value)
+        """How the code spells it, if that is short enough for a message."""
+        spelled = text(self.value)
+        return spelled if len(spelled) <= _LONGEST_NAME else self.divisor.value
 
 
 @dataclass(frozen=True, slots=True)

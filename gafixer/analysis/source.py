@@ -19,6 +19,7 @@ __all__ = ["Block", "Module", "UnreadableError", "decode", "syntax_error"]
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
+_DEFINITION = re.compile(r"^(?:def|class|async)\b", re.MULTILINE)
 _START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
 
 
@@ -102,24 +103,56 @@ class Block:
         return self.nodes
 
 
+class _Reader:
+    """Reads a block line by line at the margin: whether it is over. Each character is read once."""
+
+    def __init__(self) -> None:
+        self._pieces = 0
+        self._last = self._first = ""
+        self._defines = False
+        self._counts = dict.fromkeys(('"""', "'''", *"()[]{}"), 0)
+
+    def read(self, piece: str) -> None:
+        """The next line at the margin, with what is indented below it."""
+        self._pieces += 1
+        self._first, self._last = self._first or piece, piece
+        self._defines = self._defines or _DEFINITION.match(piece) is not None
+        for mark in self._counts:
+            self._counts[mark] += piece.count(mark)
+
+    def goes_on(self, following: str) -> bool:
+        """Whether a string or a bracket is open, or decorators wait for what they decorate."""
+        counts = self._counts
+        if counts['"""'] % 2 or counts["'''"] % 2 or self._last.rstrip().endswith("\\"):
+            return True
+        if self._first.startswith("@") and not self._defines:
+            return True
+        # Brackets in strings and comments are counted too; a definition never stands inside real ones.
+        return _DEFINITION.match(following) is None and any(counts[a] > counts[b] for a, b in ("()", "[]", "{}"))
+
+    def name(self, block: str) -> str | None:
+        """What the block defines; None where it must be looked into, because it may be more than one thing."""
+        decorated = self._first.startswith("@")
+        if self._pieces > 1 and not decorated:
+            return None
+        head = _HEAD.search(block) if decorated else _HEAD.match(block)
+        return (head[1] or head[2]) if head else None
+
+
 def _cut(source: str) -> Iterator[Block]:
-    """Top-level blocks; one that leaves a triple-quoted string open is joined with the next."""
-    starts = [m.start() for m in _START.finditer(source)] or [0]
+    """Top-level blocks; one that the next line at the margin goes on with is joined with it."""
+    starts = [m.start() for m in _START.finditer(source) if m.start() < len(source)] or [0]
     starts[0] = 0
-    row, begin = 1, 0
+    row, begin, last, reader = 1, 0, 0, _Reader()
     for end in [*starts[1:], len(source)]:
-        piece = source[begin:end]
-        if end < len(source) and (
-            piece.count('"""') % 2
-            or piece.count("'''") % 2
-            or piece.startswith("@")
-            or piece.rstrip().endswith(("\\", "("))
-        ):
+        reader.read(source[last:end])
+        last = end
+        if end < len(source) and reader.goes_on(source[end : end + 6]):
             continue
-        head = _HEAD.search(piece) if piece.startswith("@") else _HEAD.match(piece)
-        yield Block(piece, row, (head[1] or head[2]) if head else None)
-        row += piece.count("\n")
-        begin = end
+        block = source[begin:end]
+        yield Block(block, row, reader.name(block))
+        row += block.count("\n")
+        begin, reader = end, _Reader()
 
 
 @dataclass(slots=True)
@@ -204,18 +237,18 @@ class Module:
 
 def _flat(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Top-level statements, those under ``if``, ``try`` and ``with`` included."""
-    for node in nodes:
+    stack = nodes[::-1]
+    while stack:
+        node = stack.pop()
         match node:
             case ast.If(body=body, orelse=orelse):
-                yield from _flat(body)
-                yield from _flat(orelse)
+                stack += orelse[::-1] + body[::-1]
             case ast.Try(body=body, handlers=handlers, orelse=orelse):
-                yield from _flat(body)
-                yield from _flat(orelse)
-                for handler in handlers:
-                    yield from _flat(handler.body)
+                for handler in reversed(handlers):
+                    stack += handler.body[::-1]
+                stack += orelse[::-1] + body[::-1]
             case ast.With(body=body):
-                yield from _flat(body)
+                stack += body[::-1]
             case _:
                 yield node
 

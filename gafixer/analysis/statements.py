@@ -11,10 +11,17 @@ from gafixer.analysis.events import Branch, Frame, Suspended, Within
 from gafixer.analysis.values import Called, Choice, ClassRef, Const, Logic, LogicOp, Poly, Sym, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gafixer.analysis.interpreter import Interpreter
     from gafixer.analysis.ledger import Ledger
 
 __all__ = ["Flow", "block"]
+
+
+#: Blocks inside each other that are run; and those from which on the arms of an ``if`` are run one after the other, so
+#: that a chain of ``elif``, which is nested, can have any length.
+_DEEPEST_BLOCK, _DEEPEST_IF = 100, 60
 
 
 class Flow(enum.Enum):
@@ -26,8 +33,11 @@ class Flow(enum.Enum):
 
 def block(run: Interpreter, body: list[ast.stmt]) -> Flow:
     """Run statements; a branch that left early guards what follows it."""
+    if run.level > _DEEPEST_BLOCK:
+        return Flow.NEXT
     kept = len(run.frames)
     flow = Flow.NEXT
+    run.level += 1
     for node in body:
         if run.fuel < 0:
             break
@@ -36,6 +46,7 @@ def block(run: Interpreter, body: list[ast.stmt]) -> Flow:
             break
         if guard is not None:
             run.frames.append(guard)
+    run.level -= 1
     del run.frames[kept:]
     return flow
 
@@ -108,7 +119,23 @@ def _expression(run: Interpreter, node: ast.expr) -> None:
 # -- branches ------------------------------------------------------------------------------------------------------
 
 
+def _arms(node: ast.If) -> Iterator[list[ast.stmt]]:
+    """The bodies of an ``if``, of each ``elif`` and of the ``else``."""
+    while True:
+        yield node.body
+        match node.orelse:
+            case [ast.If() as inner]:
+                node = inner
+            case rest:
+                yield rest
+                return
+
+
 def _if(run: Interpreter, node: ast.If) -> tuple[Flow, Branch | None]:
+    if run.level > _DEEPEST_IF:
+        for body in _arms(node):
+            _apart(run, body)
+        return Flow.NEXT, None
     test = run.evaluate(node.test)
     known = _truth(test)
     if known is not None:

@@ -18,6 +18,7 @@ from gafixer.analysis.values import (
     Detached,
     Element,
     External,
+    Func,
     Instance,
     Item,
     Listing,
@@ -133,7 +134,7 @@ def _backward(
     if given is None or isinstance(receiver, Poly | Atom) or (named_loss and not known.SCALER.search(_last(receiver))):
         if not _is_tensor_like(receiver):
             return None
-        run.emit(EventKind.BACKWARD, spot, receiver, None, Framework.TORCH)
+        run.emit(EventKind.BACKWARD, spot, _weighed(receiver, keywords.get("gradient", given), spot))
         return Const(None)
     if isinstance(receiver, External) and receiver.path.endswith("autograd"):
         run.emit(EventKind.BACKWARD, spot, given, None, Framework.TORCH)
@@ -142,13 +143,32 @@ def _backward(
     return Const(None)
 
 
+def _weighed(value: Value, gradient: Value | None, spot: Spot) -> Value:
+    """``loss.backward(gradient)``: the gradient of ``loss * gradient``, where it is a number times ones."""
+    whole = None if gradient is None else algebra.poly(gradient)
+    if gradient is None or whole is None:
+        return value
+    ones = [
+        factor.value
+        for term in whole.terms
+        for factor in term.factors
+        if isinstance(factor.value, Called) and re.search(r"\bones(_like)?$", text(factor.value.func))
+    ]
+    for one in ones:
+        gradient = algebra.divide(gradient, one, spot)
+    return algebra.multiply(value, gradient, spot) if ones else value
+
+
 def _step(run: Interpreter, receiver: Value, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value | None:
     last = _last(receiver)
     if _is_scheduler(receiver):
-        run.emit(EventKind.SCHEDULE, spot, args[0] if args else None, receiver)
+        run.emit(EventKind.SCHEDULE, spot, next(iter((*args, *keywords.values())), None), receiver)
     elif known.SCALER.search(last) and args:
         run.emit(EventKind.STEP, spot, receiver, args[0])
     elif is_optimizer(receiver):
+        for closure in args:
+            if isinstance(closure, Func):
+                run.run_function(closure, (), {})
         run.emit(EventKind.STEP, spot, None, receiver)
     elif framework(receiver) is Framework.DEEPSPEED and not args:
         run.emit(EventKind.STEP, spot, None, receiver, Framework.DEEPSPEED)

@@ -50,6 +50,7 @@ __all__ = [
     "Sym",
     "Term",
     "Value",
+    "bounded",
     "depth",
     "peel",
     "text",
@@ -414,11 +415,60 @@ def depth(value: Value) -> int:
     return level
 
 
+#: A value of more parts, or of deeper ones, is code that nobody reads a scale out of. Hashing and comparing walk all of
+#: a value, and ``x = (x, x)`` doubles it.
+_MOST_PARTS, _DEEPEST = 400, 30
+
+
+def bounded(value: Value) -> Value:
+    """The value, or an opaque one where it is too large to be worked with."""
+    if isinstance(value, Const | Sym | External | Instance | Opaque | Index):
+        return value
+    count = 0
+    stack: list[tuple[object, int]] = [(value, 0)]
+    while stack:
+        part, level = stack.pop()
+        count += 1
+        if count > _MOST_PARTS or level > _DEEPEST:
+            return Opaque("too large")
+        stack += [(inner, level + 1) for inner in _parts(part)]
+    return value
+
+
+def _parts(value: object) -> tuple[object, ...]:
+    """What a value is made of, as far as hashing it walks."""
+    match value:
+        case Attr(base=of) | Element(of=of) | Bound(receiver=of) | Detached(of=of):
+            return (of,)
+        case Item(base=base, key=key):
+            return base, key
+        case Called(func=func, args=args, keywords=keywords):
+            return func, *args, *(argument for _, argument in keywords)
+        case Modulo(left=left, right=right) | Compare(left=left, right=right):
+            return left, right
+        case Logic(parts=parts) | Sequence(items=parts) | Choice(options=parts):
+            return parts
+        case Listing(element=element, length=length):
+            return element, length
+        case Mapping(entries=entries):
+            return tuple(entry for _, entry in entries)
+        case Atom(of=of, target=target, ignore=ignore, mask=mask):
+            return of, target, ignore, mask
+        case Poly(terms=terms):
+            return tuple(part for t in terms for part in (t.atom, *(f.value for f in t.factors)))
+        case Func(bound=receiver, preset=preset):
+            return receiver, *(argument for _, argument in preset)
+        case _:
+            return ()
+
+
 def text(value: Value | None) -> str:
     """A short spelling of a value for messages and for judging it by its name."""
     match value:
         case None:
             return ""
+        case Const(value=int() as literal) if literal.bit_length() > 200:
+            return "..."  # Python refuses to spell very long ones
         case Const(value=literal):
             return repr(literal)
         case Sym(key=key):

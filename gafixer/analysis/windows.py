@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from gafixer.analysis.values import text
 
 if TYPE_CHECKING:
     from gafixer.analysis.guards import Guard
-    from gafixer.analysis.values import Value
+    from gafixer.analysis.values import Spot, Value
 
 __all__ = ["Shape", "Window", "find"]
 
@@ -52,12 +53,13 @@ class Window:
 
 def find(backward: Event, events: list[Event]) -> Window:
     """The window that a backward call belongs to."""
-    steps = [e for e in events if e.kind is EventKind.STEP and trains(e) and not _excluded(e, backward)]
+    split = _split_arms(backward, events)
+    steps = [e for e in events if e.kind is EventKind.STEP and trains(e) and not _excluded(e, backward, split)]
     if _accumulates(backward) or any(_accumulates(e) and _shares(e, backward) for e in steps):
         step = next((e for e in steps if _depth(e, backward) >= len(backward.loops)), steps[0] if steps else None)
         loop, outer = _split(backward, len(backward.loops) - 1)
         return Window(Shape.FRAMEWORK, backward, loop, outer, step=step)
-    guarded = [(e, g) for e in steps if (g := guards.read(_own_branches(e, backward))) is not None]
+    guarded = [(e, g) for e in steps if (g := guards.read(_own_branches(e, backward, split))) is not None]
     for event, guard in sorted(guarded, key=lambda pair: pair[1].named or pair[1].only_last):
         if not guard.only_last:
             return _guarded(backward, event, guard, steps)
@@ -129,15 +131,33 @@ def _depth(event: Event, backward: Event) -> int:
     return shared
 
 
-def _own_branches(event: Event, backward: Event) -> list[Branch]:
+def _split_arms(backward: Event, events: list[Event]) -> frozenset[Spot]:
+    """Conditions that count microbatches with a backward call in each arm: both are in one window."""
+    others = {
+        (f.spot, f.holds)
+        for e in events
+        if e.kind is EventKind.BACKWARD and e.loops == backward.loops
+        for f in e.frames
+        if isinstance(f, Branch)
+    }
+    return frozenset(
+        f.spot
+        for f in backward.frames
+        if isinstance(f, Branch)
+        and (f.spot, not f.holds) in others
+        and any(guards.read([dataclasses.replace(f, holds=holds)]) is not None for holds in (True, False))
+    )
+
+
+def _own_branches(event: Event, backward: Event, split: frozenset[Spot] = frozenset()) -> list[Branch]:
     """Branches around an event that are not around the backward call."""
-    around = {(f.spot, f.holds) for f in backward.frames if isinstance(f, Branch)}
+    around = {(f.spot, f.holds) for f in backward.frames if isinstance(f, Branch) and f.spot not in split}
     return [f for f in event.frames if isinstance(f, Branch) and (f.spot, f.holds) not in around]
 
 
-def _excluded(event: Event, backward: Event) -> bool:
+def _excluded(event: Event, backward: Event, split: frozenset[Spot]) -> bool:
     """Whether an event is in the other arm of a branch that the backward call is in, in the same iteration."""
-    arms = {f.spot: f.holds for f in backward.frames if isinstance(f, Branch)}
+    arms = {f.spot: f.holds for f in backward.frames if isinstance(f, Branch) and f.spot not in split}
     return any(isinstance(f, Branch) and arms.get(f.spot, f.holds) != f.holds for f in event.frames)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Framework
 from gafixer.analysis.site import Divisor, Scale
-from gafixer.analysis.values import Kind, text
+from gafixer.analysis.values import Kind
 from gafixer.analysis.windows import Shape
 from gafixer.findings import Confidence, Severity
+from gafixer.leftovers import over_microbatches
 from gafixer.rulebook import Rule
 from gafixer.wording import around, finding, steps_name
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.site import LossTerm, Site
     from gafixer.findings import Finding
-
-_MICROBATCHES = re.compile(r"batch|loader|micro|data|chunk|split|accum|mbs\b|window|rollouts|samples", re.IGNORECASE)
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -49,10 +47,7 @@ def _adds_up(site: Site) -> bool:
         case Shape.GUARDED:
             return site.steps is not None
         case Shape.NESTED:
-            loop = site.window.loop
-            return loop is not None and (
-                _MICROBATCHES.search(text(loop.over)) is not None or _MICROBATCHES.search(text(loop.trips)) is not None
-            )
+            return over_microbatches(site)
         case _:
             return False
 

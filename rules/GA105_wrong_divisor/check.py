@@ -13,7 +13,7 @@ from gafixer.wording import around, finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gafixer.analysis.site import Site
+    from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.findings import Finding
 
 _WRONG = {
@@ -35,7 +35,7 @@ def check(site: Site) -> Iterator[Finding]:
                 continue
             if term.times(division.divisor) or (division.divisor is Divisor.RANKS and site.ranks is None):
                 continue
-            if term.scale is not Scale.MEAN:
+            if term.scale is not Scale.MEAN or _is_mean_of_parts(site, term, division):
                 continue
             yield finding(
                 RULE,
@@ -48,6 +48,12 @@ def check(site: Site) -> Iterator[Finding]:
                 related=around(site, term, division),
             )
             return
+
+
+def _is_mean_of_parts(site: Site, term: LossTerm, division: Division) -> bool:
+    """Whether means over parts of a microbatch were added up: over how many there are, that is a mean again."""
+    loop, added = site.window.loop, term.atom.accumulated
+    return division.divisor is Divisor.SAMPLES and added is not None and (loop is None or added != loop.id)
 
 
 RULE = Rule("GA105", "wrong-divisor", "The loss is divided by something that is not the window's.", check)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.events import EventKind, Framework
 from gafixer.analysis.windows import Shape
 from gafixer.findings import Related, Role, Severity
-from gafixer.leftovers import same_subject
+from gafixer.leftovers import over_microbatches, same_subject
 from gafixer.rulebook import Rule
 from gafixer.wording import around, finding, steps_name
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 def check(site: Site) -> Iterator[Finding]:
     """At the call that clears."""
     if not site.accumulates or site.framework is Framework.DEEPSPEED or site.window.shape in _NO_WINDOW:
+        return
+    if site.window.shape is Shape.NESTED and not over_microbatches(site):
         return
     for event in site.happening(EventKind.CLEAR):
         if not _inside(site, event) or not same_subject(event.subject, site) or _ends_probe(site, event):

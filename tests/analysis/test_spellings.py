@@ -1,0 +1,32 @@
+"""Every spelling of a mean that is divided by the steps is found at its division; right code of the same looks is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.scanning import expected, loud, scan, training
+from tests.analysis.spellings import RIGHT, WRONG, Spelling
+
+
+@pytest.mark.parametrize("spelling", WRONG, ids=lambda s: s.name)
+def test_found_at_its_row(spelling: Spelling) -> None:
+    """With the severity that is marked there, and nothing else."""
+    source = spelling.source
+    assert expected(source), "the snippet marks no row"
+    assert loud(scan(source, **spelling.modules)) == expected(source)
+
+
+@pytest.mark.parametrize("spelling", RIGHT, ids=lambda s: s.name)
+def test_right_code_stays_silent(spelling: Spelling) -> None:
+    """Nothing is shown by default."""
+    assert loud(scan(spelling.source, **spelling.modules)) == set()
+
+
+def test_as_many_right_forms_as_wrong_ones() -> None:
+    """Whoever adds a spelling adds what must not be taken for it."""
+    assert len(RIGHT) >= len(WRONG)
+
+
+def test_the_frame_itself_is_right() -> None:
+    """What the snippets stand in says nothing by itself."""
+    assert scan(training("pass")) == ()
