@@ -121,14 +121,14 @@ class Fixer:
         Raises:
             DeclinedError: they contradict each other, or a place could not be found.
         """
-        from gafixer.codemod.apply import rewrite
-
         plan = merge(plans)
         if plan not in self._made:
             self._made[plan] = self._rewritten(plan)
         return self._made[plan]
 
     def _rewritten(self, plan: Plan) -> str:
+        from gafixer.codemod.apply import rewrite
+
         if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
             raise DeclinedError("the file has another form of the helper")
         top = added(plan.helper, self._tree) if plan.helper is not None else Added()
