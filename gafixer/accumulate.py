@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["divide_gradients", "divide_gradients_accelerated", "divide_gradients_over_ranks"]
+__all__ = ["divide_gradients", "divide_gradients_accelerated", "divide_gradients_over_ranks", "items_per_rank"]
 
 #: Accelerate's backends that keep gradients to themselves and step inside backward.
 _OUT_OF_REACH = ("DEEPSPEED", "MEGATRON_LM")
@@ -77,6 +77,19 @@ def divide_gradients_accelerated(accelerator: Any, parameters: Iterable[Tensor],
     gradients = _gradients(parameters)
     total = accelerator.reduce(torch.as_tensor(num_items, device=gradients[0].device).clone(), "sum")
     _divide(gradients, float(total) / (accelerator.num_processes * accelerator.gradient_accumulation_steps))
+
+
+def items_per_rank(num_items: float | Tensor) -> float:
+    """The items of all ranks over the number of ranks: what a loss's sum is divided by under averaged gradients.
+
+    Every rank must call this. 1 where no rank has items.
+    """
+    total = torch.as_tensor(num_items).clone()
+    ranks = 1
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(total)
+        ranks = dist.get_world_size()
+    return float(total) / ranks or 1.0
 
 
 def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:

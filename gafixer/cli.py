@@ -104,6 +104,13 @@ _SEVERITIES = click.Choice(["error", "warning", "info"])
 @click.option("--diff", is_flag=True, help="Show what --fix would change, as a patch; change nothing.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply, or show, also fixes that assume something.")
 @click.option("--fix-only", is_flag=True, help="Fix, and do not report what remains.")
+@click.option(
+    "--helpers",
+    type=click.Choice(["private", "import"]),
+    default="private",
+    show_default=True,
+    help="Fixes add a private function, or import gafixer.accumulate.",
+)
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")

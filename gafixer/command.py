@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import time
@@ -56,6 +57,7 @@ class Options:
     fix_only: bool
     show_fixes: bool
     exit_non_zero_on_fix: bool
+    helpers: str
 
     @property
     def fixes(self) -> bool:
@@ -189,7 +191,8 @@ def _settings(options: Options) -> Settings:
         exclude=None if options.exclude is None else tuple(Glob(word, str(here)) for word in options.exclude),
         extend_exclude=tuple(Glob(word, str(here)) for word in options.extend_exclude or ()),
     )
-    return settings.resolve(*([settings.load(config)] if config else []), typed)
+    chosen = settings.resolve(*([settings.load(config)] if config else []), typed)
+    return dataclasses.replace(chosen, import_helpers=options.helpers == "import")
 
 
 def _reject(options: Options) -> None:

@@ -91,7 +91,7 @@ def repair(
         if not mended:
             break
         fixed += mended
-        module = Module.read(module.name, module.path, new.encode(), whole=True)
+        module = module.changed(new)
     return Repaired(first.source, module.source, tuple(fixed)) if fixed else None
 
 
@@ -123,15 +123,13 @@ def _round(
 
 
 def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
-    from gafixer.analysis.source import Module
     from gafixer.codemod.fixes import Fixer
 
     def scan(text: str) -> tuple[list[Said], list[Finding]]:
-        changed = Module.read(module.name, module.path, text.encode(), whole=True)
-        said, found = _said(changed, project, settings)
+        said, found = _said(module.changed(text), project, settings)
         return said, [f for f in found if f.severity.rank >= settings.min_severity.rank]
 
-    return Fixer(module.source, module.path, settings.min_severity, scan)
+    return Fixer(module.source, module.path, settings, scan)
 
 
 def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:

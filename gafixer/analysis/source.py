@@ -184,6 +184,14 @@ class Module:
         nodes = parse(decoded)
         return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
 
+    def changed(self, source: str) -> Module:
+        """The same module with other text.
+
+        Raises:
+            UnreadableError: the text does not parse.
+        """
+        return Module(self.name, self.path, source, self.is_package, [Block("", 1, None, parse(source))])
+
     def defined(self, name: str) -> list[ast.stmt]:
         """The top-level statements that define a name, in order."""
         if self._defined is None:

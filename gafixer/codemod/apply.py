@@ -223,7 +223,7 @@ def _with_top(
         position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
         defines = isinstance(tree.root.body[position], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         # Statements of the top level are never moved or removed, so both trees count them alike.
-        index = _index(before, position) if defines else _import_index(after)
+        index = _index(before, position) if defines else _import_index(after.body)
         made = [cst.parse_statement(text, before.config_for_parsing) for text in top]
         above = _two_blank(header if index == 0 else [])
         if index == 0 and header:
@@ -272,10 +272,10 @@ def _is_import(node: cst.CSTNode) -> bool:
     )
 
 
-def _import_index(module: cst.Module) -> int:
+def _import_index(body: Sequence[cst.CSTNode]) -> int:
     """After the imports at the head of the file."""
     last = 0
-    for index, node in enumerate(module.body):
+    for index, node in enumerate(body):
         if _is_import(node):
             last = index + 1
         elif isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
@@ -284,7 +284,13 @@ def _import_index(module: cst.Module) -> int:
 
 
 def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
-    """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports."""
+    """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports.
+
+    A `from` import goes behind all.
+    """
+    if line.startswith("from "):
+        body.insert(_import_index(body), new)
+        return
     plain: list[tuple[int, str]] = []
     first = None
     for index, node in enumerate(body):

@@ -20,8 +20,9 @@ __all__ = ["Step", "atomic", "bring", "climb", "divisor_count", "labels_count", 
 
 #: Methods after which a tensor has the same items.
 _SAME = frozenset(
-    {"flatten", "view", "reshape", "contiguous", "long", "int", "float", "double", "half", "to", "cuda", "cpu", "detach",
-     "type", "squeeze", "unsqueeze", "transpose", "permute", "clone", "type_as", "view_as", "reshape_as", "bool"}
+    {"flatten", "view", "reshape", "contiguous", "long", "int", "float", "double", "half", "to", "cuda", "cpu",
+     "detach", "type", "squeeze", "unsqueeze", "transpose", "permute", "clone", "type_as", "view_as",
+     "reshape_as", "bool"}
 )  # fmt: skip
 #: Calls that a count may repeat.
 _PURE = _SAME | {

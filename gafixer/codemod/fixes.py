@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.codemod import edits
 from gafixer.codemod.compose import SEPARATE, compose, window_key
-from gafixer.codemod.helper import NAME, Added, added, present
-from gafixer.codemod.plan import DeclinedError, Insert, Plan, Replace, merge
+from gafixer.codemod.helper import NAME, Added, added, imported, present
+from gafixer.codemod.plan import DeclinedError, Insert, Plan, Replace, Rewrite, merge
 from gafixer.codemod.tree import DEEPEST, Tree
 from gafixer.findings import Applicability, Fix
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gafixer.analysis.site import Site
-    from gafixer.findings import Finding, Place, Severity
+    from gafixer.findings import Finding, Place
+    from gafixer.settings import Settings
 
 __all__ = ["Fixer", "Key", "Said"]
 
@@ -30,11 +31,11 @@ Scan: TypeAlias = "Callable[[str], tuple[Sequence[Said], Sequence[Finding]]]"
 
 
 class Fixer:
-    """Makes and checks the fixes of one file: of findings as severe as `least`. `scan` looks at changed source."""
+    """Makes and checks the fixes of one file: of findings that the settings show. `scan` looks at changed source."""
 
-    def __init__(self, source: str, path: str, least: Severity, scan: Scan, rounds: int = 2) -> None:
+    def __init__(self, source: str, path: str, settings: Settings, scan: Scan, rounds: int = 2) -> None:
         self._tree = Tree(source, path)
-        self._least = least
+        self._settings = settings
         self._scan = scan
         self._rounds = rounds
         self._made: dict[Plan, str] = {}
@@ -89,7 +90,7 @@ class Fixer:
         if self._tree.depth > 3 * DEEPEST:
             raise DeclinedError("nesting")
         asked = [
-            (site, [f for f in every if f.severity.rank >= self._least.rank and only in {None, f.code}])
+            (site, [f for f in every if f.severity.rank >= self._settings.min_severity.rank and only in {None, f.code}])
             for site, every, _ in group
         ]
         plan = compose(self._tree, [(site, said) for site, said in asked if said])
@@ -105,7 +106,7 @@ class Fixer:
     def _further(self, plan: Plan, new: str, expected: Counter[str], more: set[str]) -> Fix:
         """What a louder finding hid shows once that is mended: mend it, too."""
         said, shown = self._scan(new)
-        after = Fixer(new, self._tree.path, self._least, self._scan, self._rounds - 1)
+        after = Fixer(new, self._tree.path, self._settings, self._scan, self._rounds - 1)
         for fix, _ in after.fixes(said, [f for f in shown if f.code in more]).values():
             if fix.edits:
                 last = edits.apply(new, fix.edits)
@@ -131,6 +132,9 @@ class Fixer:
 
         if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
             raise DeclinedError("the file has another form of the helper")
+        if self._settings.import_helpers and not any(isinstance(part, Rewrite) for part in plan.parts):
+            parts, line = imported(plan)
+            return rewrite(self._tree, parts, (), 1, (line,) if line else ())
         top = added(plan.helper, self._tree) if plan.helper is not None else Added()
         functions = (*top.functions, *(text for text in plan.functions if not _defined(self._tree, text)))
         imports = dict.fromkeys((*top.imports, *plan.imports))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gafixer.codemod.plan import Helper
+from gafixer.codemod.plan import Helper, Insert, Replace
 
 if TYPE_CHECKING:
+    from gafixer.codemod.plan import Part, Plan
     from gafixer.codemod.tree import Tree
 
-__all__ = ["NAME", "Added", "added", "present", "text_of"]
+__all__ = ["NAME", "PER_RANK", "Added", "added", "imported", "present", "text_of"]
 
 NAME = "_divide_gradients"
+PER_RANK = "_items_per_rank"
 
 _GATHERED = """\
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -73,6 +75,30 @@ def added(helper: Helper, tree: Tree) -> Added:
         return Added()
     text, imports = _fitted(_TEXT[helper], tree)
     return Added((text,), imports)
+
+
+def imported(plan: Plan) -> tuple[frozenset[Part], str]:
+    """The parts of a plan with the public functions in the place of private ones, and the import of these."""
+    names = {PER_RANK: "items_per_rank"}
+    if plan.helper is not None:
+        names[NAME] = _PUBLIC[plan.helper]
+    used: set[str] = set()
+    parts: set[Part] = set()
+    for part in plan.parts:
+        if isinstance(part, Insert | Replace):
+            for private, public in names.items():
+                if private in part.code:
+                    used.add(public)
+                    part = replace(part, code=part.code.replace(private, public))
+        parts.add(part)
+    return frozenset(parts), f"from gafixer.accumulate import {', '.join(sorted(used))}" if used else ""
+
+
+_PUBLIC = {
+    Helper.ALONE: "divide_gradients",
+    Helper.RANKS: "divide_gradients_over_ranks",
+    Helper.ACCELERATE: "divide_gradients_accelerated",
+}
 
 
 def text_of(helper: Helper | str, tree: Tree) -> tuple[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Atom, Author
 from gafixer.codemod.count import unparsed
 from gafixer.codemod.division import dropped
-from gafixer.codemod.helper import NAME, present, text_of
+from gafixer.codemod.helper import NAME, PER_RANK, present, text_of
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Helper, Plan, Replace, Rewrite
 from gafixer.codemod.reports import divisor
@@ -88,9 +88,8 @@ def _last(code: str) -> str:
 
 # -- items of one rank -----------------------------------------------------------------------------------------------
 
-_PER_RANK = "_items_per_rank"
 _TEXT = f'''\
-def {_PER_RANK}(num_items):
+def {PER_RANK}(num_items):
     """Divide the items of all ranks by the number of ranks, over which gradients are averaged."""
     total = torch.as_tensor(num_items).clone()
     ranks = 1
@@ -118,7 +117,7 @@ def everywhere(tree: Tree, site: Site) -> Plan:
                 case ast.BinOp(op=ast.Div(), right=count) if spelled(count) is not None or isinstance(count, ast.Call):
                     if any(isinstance(n, ast.If) for n in tree.around(count)):
                         raise DeclinedError("a count over all ranks would stand under a condition")
-                    code = f"{_PER_RANK}({tree.text(count)})"
+                    code = f"{PER_RANK}({tree.text(count)})"
                     text, imports = text_of(_TEXT, tree)
                     parts: frozenset[Part] = frozenset({Replace(spot_of(tree, count), code)})
                     return Plan(

@@ -18,17 +18,17 @@ from torch import nn
 #: name -> code in which something is wrong that the codemod can't mend by itself, and a word of the reason it gives
 DECLINED = {
     "deepspeed": (
-        '''
+        """
 def train(engine, loader):
     for batch in loader:
         loss = engine(input_ids=batch["input_ids"], labels=batch["labels"]).loss
         engine.backward(loss / engine.gradient_accumulation_steps())
         engine.step()
-''',
+""",
         "DeepSpeed",
     ),
     "two_denominators": (
-        '''
+        """
 def train(model, loader, optimizer, steps):
     for i, (x, y, z) in enumerate(loader):
         words, marks = model(x)
@@ -39,11 +39,11 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
+""",
         "denominators of their own",
     ),
     "two_backwards": (
-        '''
+        """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
@@ -53,11 +53,11 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
+""",
         "several losses",
     ),
     "targets_are_computed": (
-        '''
+        """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), model.targets(y).flatten(), ignore_index=-100) / steps
@@ -65,11 +65,11 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
+""",
         "twice",
     ),
     "masked_mean_of_each_row": (
-        '''
+        """
 def train(model, loader, optimizer, steps):
     for i, (x, y, mask) in enumerate(loader):
         losses = F.cross_entropy(model(x).transpose(1, 2), y, reduction="none")
@@ -78,23 +78,23 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-''',
+""",
         "",
     ),
     "shares_its_line": (
-        '''
+        """
 def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100); loss = loss / steps
         loss.backward()
         if (i + 1) % steps == 0 or i + 1 == len(loader): optimizer.step(); optimizer.zero_grad()
-''',
+""",
         "",
     ),
 }
 
 RIGHT = {
-    "sum_over_the_window": '''
+    "sum_over_the_window": """
 def train(model, window, optimizer):
     num_items = sum(y.ne(-100).sum() for _, y in window)
     for x, y in window:
@@ -102,8 +102,8 @@ def train(model, window, optimizer):
         (loss / num_items).backward()
     optimizer.step()
     optimizer.zero_grad()
-''',
-    "no_accumulation": '''
+""",
+    "no_accumulation": """
 def train(model, loader, optimizer):
     for x, y in loader:
         optimizer.zero_grad()
@@ -111,15 +111,15 @@ def train(model, loader, optimizer):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-''',
-    "evaluation": '''
+""",
+    "evaluation": """
 @torch.no_grad()
 def evaluate(model, loader):
     total = 0.0
     for x, y in loader:
         total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100).item()
     return total / len(loader)
-''',
+""",
     "text_only": '''
 EXAMPLE = """
 for i, (x, y) in enumerate(loader):
@@ -129,10 +129,10 @@ for i, (x, y) in enumerate(loader):
         optimizer.step()
 """
 ''',
-    "silenced_elsewhere": '''
+    "silenced_elsewhere": """
 def report(losses, steps):
     return sum(loss.item() for loss in losses) / steps
-''',
+""",
 }
 
 
@@ -164,7 +164,7 @@ def test_deep_nesting_is_declined() -> None:
 
 def test_heads_need_consent() -> None:
     """What the head shifts is an assumption: such a fix is made on request only."""
-    code = '''
+    code = """
 def train(model, loader, optimizer, steps):
     for i, batch in enumerate(loader):
         loss = model(**batch).loss / steps
@@ -172,7 +172,7 @@ def train(model, loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-'''
+"""
     assert fix(code) == code
     made = fix(code, unsafe=True)
     assert 'items = batch["labels"][..., 1:].ne(-100).sum()' in made
@@ -188,7 +188,7 @@ def train(model, loader, optimizer, steps):
     ],
 )
 def test_a_head_in_sight_says_what_it_scores(head: str, count: str) -> None:
-    code = f'''
+    code = f"""
 from transformers import {head}
 
 
@@ -200,5 +200,5 @@ def train(loader, optimizer, steps):
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()
-'''
+"""
     assert f'items = batch["labels"]{count}\n' in fix(code, unsafe=True)

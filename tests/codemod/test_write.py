@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,13 +112,57 @@ def test_fix_only_reports_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "train.py").read_text(encoding="utf-8") == GOOD
 
 
+def test_helpers_may_be_imported(tmp_path: Path) -> None:
+    """The file calls the package's functions, and runs to the same figures."""
+    script = Path(__file__).parent / "scripts" / "uneven_rows.py"
+    (tmp_path / "train.py").write_bytes(script.read_bytes())
+    assert _scan(tmp_path, ".", "--fix", "--helpers", "import").returncode == 0
+    made = (tmp_path / "train.py").read_text(encoding="utf-8")
+    assert "from gafixer.accumulate import divide_gradients_accelerated\n" in made
+    assert "def _divide_gradients" not in made
+    assert _printed(tmp_path, sys.executable) == "0.0953 0.4337"
+
+
+def _printed(folder: Path, *command: str) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    run = subprocess.run(
+        [*command, "train.py"], cwd=folder, env=environment, check=True, capture_output=True, timeout=300
+    )
+    return run.stdout.decode().strip()
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "after"),
+    [
+        ((sys.executable,), "0.0775 0.4514", "0.0953 0.4337"),
+        (
+            (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+            "0.1622 0.3668",
+            "0.2117 0.3172",
+        ),
+    ],
+    ids=["one_process", "two_processes"],
+)
+def test_accelerate_meets_the_figures_of_its_guide(
+    tmp_path: Path, command: tuple[str, ...], before: str, after: str
+) -> None:
+    pytest.importorskip("accelerate")
+    script = Path(__file__).parent / "scripts" / "uneven_rows.py"
+    (tmp_path / "train.py").write_bytes(script.read_bytes())
+    assert _printed(tmp_path, *command) == before
+    assert _scan(tmp_path, ".", "--fix").returncode == 0
+    assert _printed(tmp_path, *command) == after
+
+
 def test_standard_input_comes_out_fixed(tmp_path: Path) -> None:
     run = _scan(tmp_path, "-", "--fix", stdin=BAD)
     assert (run.returncode, run.stdout) == (0, GOOD)
 
 
 def test_a_comment_keeps_the_line(tmp_path: Path) -> None:
-    kept = BAD.replace("gradient_accumulation_steps\n    ", "gradient_accumulation_steps  # gafixer: ignore[GA103]\n    ")
+    kept = BAD.replace(
+        "gradient_accumulation_steps\n    ", "gradient_accumulation_steps  # gafixer: ignore[GA103]\n    "
+    )
     assert kept != BAD
     (tmp_path / "train.py").write_text(kept, encoding="utf-8")
     assert _scan(tmp_path, ".", "--fix", "--unsafe-fixes").returncode == 0
