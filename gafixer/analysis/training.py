@@ -193,7 +193,7 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
         rescale(run, algebra.divide(Const(1), args[1], spot) if "div" in name else args[1], spot)
         return Const(None)
     if path.startswith("gafixer.accumulate.divide_gradients") and len(args) > 1:
-        count = args[-1] if name == "divide_gradients" else algebra.everywhere(args[-1])
+        count = args[-1] if name == "divide_gradients" else reductions.everywhere(args[-1])
         factor = algebra.divide(Const(1), count, spot)
         if name == "divide_gradients_accelerated":
             factor = algebra.multiply(factor, Attr(args[0], "gradient_accumulation_steps"), spot)
