@@ -128,7 +128,14 @@ def _needs_rescale(site: Site) -> bool:
 
 
 def _once(tree: Tree, site: Site) -> Plan:
-    """Drop the code's own division: the other one stays."""
+    """Drop the code's own division: the other one stays.
+
+    Raises:
+        DeclinedError: the code is itself what others call to go backward.
+    """
+    here = next(iter(tree.at(site.backward.spot)), None)
+    if here is not None and getattr(tree.function_of(here), "name", "") == "backward":
+        raise DeclinedError("the division is that of a `backward` which others call")
     found: dict[object, Division] = {}
     for term in site.terms:
         below = term.divided_by(Divisor.STEPS)

@@ -123,10 +123,13 @@ def test_helpers_may_be_imported(tmp_path: Path) -> None:
     assert _printed(tmp_path, sys.executable) == "0.0953 0.4337"
 
 
-def _printed(folder: Path, *command: str) -> str:
+_TWO = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+def _printed(folder: Path, *command: str, argument: str = "") -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     run = subprocess.run(
-        [*command, "train.py"], cwd=folder, env=environment, check=True, capture_output=True, timeout=300
+        [*command, "train.py", argument], cwd=folder, env=environment, check=True, capture_output=True, timeout=300
     )
     return run.stdout.decode().strip()
 
@@ -135,11 +138,7 @@ def _printed(folder: Path, *command: str) -> str:
     ("command", "before", "after"),
     [
         ((sys.executable,), "0.0775 0.4514", "0.0953 0.4337"),
-        (
-            (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-            "0.1622 0.3668",
-            "0.2117 0.3172",
-        ),
+        (_TWO, "0.1622 0.3668", "0.2117 0.3172"),
     ],
     ids=["one_process", "two_processes"],
 )
@@ -152,6 +151,19 @@ def test_accelerate_meets_the_figures_of_its_guide(
     assert _printed(tmp_path, *command) == before
     assert _scan(tmp_path, ".", "--fix").returncode == 0
     assert _printed(tmp_path, *command) == after
+
+
+def test_ranks_meet_one_process(tmp_path: Path) -> None:
+    """Two DDP ranks, half the steps each: the same windows, so the same weights; before the fix they differ."""
+    pytest.importorskip("torch")
+    script = Path(__file__).parent / "scripts" / "sharded.py"
+    (tmp_path / "train.py").write_bytes(script.read_bytes())
+    before = _printed(tmp_path, *_TWO, argument="ddp")
+    assert _scan(tmp_path, ".", "--fix").returncode == 0
+    after = _printed(tmp_path, *_TWO, argument="ddp")
+    alone = [float(value) for value in _printed(tmp_path, sys.executable, argument="alone").split()]
+    assert [float(value) for value in after.split()] == pytest.approx(alone, rel=1e-6)
+    assert [float(value) for value in before.split()] != pytest.approx(alone, rel=1e-3)
 
 
 def test_standard_input_comes_out_fixed(tmp_path: Path) -> None:
