@@ -111,8 +111,7 @@ def _report(options: Options, chosen: Settings, result: _Result, started: float)
 
 
 def _shown(result: _Result, chosen: Settings) -> list[Finding]:
-    shown = [finding for finding in result.findings if finding.severity.rank >= chosen.min_severity.rank]
-    return sorted(shown, key=lambda finding: finding.order)
+    return _once([f for f in result.findings if f.severity.rank >= chosen.min_severity.rank])
 
 
 def _tell(options: Options, failures: Iterable[Failure]) -> None:
@@ -178,6 +177,14 @@ def _rescan(chosen: Settings, result: _Result, paths: list[str]) -> None:
     scanner = Scanner(chosen)
     for path in paths:
         result.add(scanner.path(path))
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """In the order of the places, each once: several files may speak of one requirement, and the loudest is heard."""
+    kept: dict[tuple[str, object], Finding] = {}
+    for finding in sorted(findings, key=lambda f: (f.order, -f.severity.rank, f.message)):
+        kept.setdefault((finding.code, finding.place), finding)
+    return list(kept.values())
 
 
 def _settings(options: Options) -> Settings:

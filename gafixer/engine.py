@@ -10,7 +10,7 @@ from gafixer.analysis import prefilter
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module, UnreadableError
@@ -59,17 +59,39 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     """
     from gafixer.analysis.source import Module, UnreadableError
 
+    about = prefilter.matter(source)
+    # Heads are looked at block by block: of a large file most blocks are none.
+    whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
     try:
-        module = Module.read(_name(path), path, source, whole=True)
+        module = Module.read(_name(path), path, source, whole=whole)
+        found = _fixable(module, project, settings) if prefilter.Matter.BACKWARD in about else []
+        found += [f for f in _others(module, project, about, settings) if f.code in settings.selected]
+        if module.broken:
+            Module.read(_name(path), path, source, whole=True)
     except UnreadableError as error:
         return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
+    return Report(tuple(_loudest(found)))
+
+
+def _fixable(module: Module, project: Project, settings: Settings) -> list[Finding]:
+    """What is said of a module's sites, with fixes for what is shown."""
     said, found = _said(module, project, settings)
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
-    if shown:
-        fixer = _fixer(module, project, settings)
-        made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
-        found = [dataclasses.replace(f, fix=made.get((f.code, f.place))) for f in found]
-    return Report(tuple(found))
+    if not shown:
+        return found
+    fixer = _fixer(module, project, settings)
+    made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
+    return [dataclasses.replace(f, fix=made.get((f.code, f.place))) for f in found]
+
+
+def _loudest(findings: list[Finding]) -> list[Finding]:
+    """In the order of the places; of what one rule says of one place the loudest."""
+    found: dict[tuple[str, Place], Finding] = {}
+    for finding in findings:
+        key = (finding.code, finding.place)
+        if key not in found or finding.severity.rank > found[key].severity.rank:
+            found[key] = finding
+    return sorted(found.values(), key=lambda f: f.order)
 
 
 def repair(
@@ -138,19 +160,39 @@ def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Sa
     from gafixer.analysis import build
 
     rules = [r for r in rulebook.load() if r.check is not None]
-    found: dict[tuple[str, Place], Finding] = {}
+    found: list[Finding] = []
     said: list[Said] = []
     for site in build.sites(module, project):
         every = [f for rule in rules if rule.check is not None for f in rule.check(site)]
+        kept = [f for f in precedence.settle(every) if f.code in settings.selected]
         every = [f for f in every if f.code in settings.selected]
-        kept = precedence.settle(every)
         if every:
             said.append((site, tuple(every), tuple(kept)))
-        for finding in kept:
-            key = (finding.code, finding.place)
-            if key not in found or finding.severity.rank > found[key].severity.rank:
-                found[key] = finding
-    return said, sorted(found.values(), key=lambda f: f.order)
+        found += kept
+    return said, _loudest(found)
+
+
+def _others(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
+    """What the rules say of a module's heads and overrides; of one subject what precedence leaves."""
+    from gafixer import precedence, rulebook
+
+    rules = rulebook.load()
+    if about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER | prefilter.Matter.USER):
+        from gafixer.analysis import heads, overrides, requirements, uses
+
+        meant = requirements.target(project.requirement(module.path), settings.target_transformers)
+        for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
+            made = (f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant))
+            yield from precedence.settle(made)
+        for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
+            made = (
+                f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant)
+            )
+            yield from precedence.settle(made)
+        if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
+            for rule in rules:
+                if rule.check_uses is not None:
+                    yield from rule.check_uses(used, meant)
 
 
 def trace(source: bytes, path: str, project: Project, row: int) -> str:

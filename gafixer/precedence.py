@@ -32,11 +32,19 @@ _ALWAYS = frozenset({"GA107"})
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:
     """The findings of one site that remain."""
-    kept = list(findings)
-    for finding in list(kept):
-        for other in list(kept):
-            if other.code in HIDES.get(finding.code, ()) and (
-                finding.code in _ALWAYS or finding.severity.rank >= other.severity.rank
-            ):
-                kept.remove(other)
-    return kept
+    said = list(findings)
+    return [
+        finding
+        for place, finding in enumerate(said)
+        if not any(_hides(other, finding, first=before < place) for before, other in enumerate(said))
+    ]
+
+
+def _hides(finding: Finding, other: Finding, *, first: bool) -> bool:
+    """Whether a finding hides another; of two that would hide each other, the first does."""
+    if other.code not in HIDES.get(finding.code, ()):
+        return False
+    if finding.code in _ALWAYS or finding.severity.rank > other.severity.rank:
+        return True
+    mutual = finding.code in HIDES.get(other.code, ())
+    return finding.severity is other.severity and (first or not mutual)

@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gafixer.analysis.heads import HeadSite
+    from gafixer.analysis.overrides import OverrideSite
+    from gafixer.analysis.requirements import Target
     from gafixer.analysis.site import Site
+    from gafixer.analysis.uses import Uses
     from gafixer.findings import Finding
 
 __all__ = ["Rule", "catalogue", "folder", "load", "page"]
@@ -26,7 +30,9 @@ __all__ = ["Rule", "catalogue", "folder", "load", "page"]
 class Rule:
     """A fault that gafixer knows.
 
-    `check` looks at one site and yields findings; it is None for a rule that the engine itself raises (unreadable
+    A rule is a predicate on facts, and yields findings: `check` looks at one site, `check_head` at one head,
+    `check_override` at one override of a Trainer's part and `check_uses` at what a file uses of the library, these with
+    the releases of Transformers that are meant. A rule that the engine itself raises has none of them (unreadable
     source has no sites).
     """
 
@@ -34,6 +40,9 @@ class Rule:
     name: str
     summary: str
     check: Callable[[Site], Iterator[Finding]] | None = None
+    check_head: Callable[[HeadSite, Target], Iterator[Finding]] | None = None
+    check_override: Callable[[OverrideSite, Target], Iterator[Finding]] | None = None
+    check_uses: Callable[[Uses, Target], Iterator[Finding]] | None = None
 
 
 @functools.cache

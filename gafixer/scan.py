@@ -79,7 +79,10 @@ class Scanner:
             return NOTHING
         from gafixer.suppress import suppress
 
-        return Outcome(suppress(source, report.findings))
+        # A finding may stand in another file, at a requirement: comments of this one don't speak of it.
+        here = tuple(finding for finding in report.findings if finding.place.filename == path)
+        elsewhere = tuple(finding for finding in report.findings if finding.place.filename != path)
+        return Outcome((*suppress(source, here), *elsewhere))
 
 
     def repair(

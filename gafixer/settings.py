@@ -33,6 +33,8 @@ class Settings:
     selected: frozenset[str]
     min_severity: Severity = Severity.WARNING
     exclude: tuple[Glob, ...] = tuple(map(Glob, DEFAULT_EXCLUDE))
+    #: A version of Transformers, or a range of them; None: what the project requires.
+    target_transformers: str | None = None
     import_helpers: bool = False
 
 
@@ -46,6 +48,7 @@ class Layer:
     min_severity: Severity | None = None
     exclude: tuple[Glob, ...] | None = None
     extend_exclude: tuple[Glob, ...] = ()
+    target_transformers: str | None = None
 
 
 def resolve(*layers: Layer) -> Settings:
@@ -61,6 +64,7 @@ def resolve(*layers: Layer) -> Settings:
     severity = Severity.WARNING
     exclude = tuple(map(Glob, DEFAULT_EXCLUDE))
     extended: tuple[Glob, ...] = ()
+    target: str | None = None
     for layer in layers:
         base = selected if layer.select is None else frozenset()
         try:
@@ -70,7 +74,8 @@ def resolve(*layers: Layer) -> Settings:
         severity = layer.min_severity or severity
         exclude = exclude if layer.exclude is None else layer.exclude
         extended += layer.extend_exclude
-    return Settings(selected, severity, exclude + extended)
+        target = layer.target_transformers or target
+    return Settings(selected, severity, exclude + extended, target)
 
 
 def find_config(directory: Path) -> Path | None:
@@ -205,6 +210,18 @@ def _severity(source: _Source, key: str, value: object) -> Severity:
     return Severity(value)
 
 
+def _release(source: _Source, key: str, value: object) -> str:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        if isinstance(value, str):
+            SpecifierSet(value if value.strip()[:1] in tuple("<>=!~") else f"=={value}")
+            return value
+    except InvalidSpecifier:
+        pass
+    raise source.wrong(key, f'\'{key}\' must be a version or a range of versions, for example "4.57" or ">=4.53,<5"')
+
+
 _KEYS: dict[str, Callable[[_Source, str, object], object]] = {
     "select": _selectors,
     "ignore": _selectors,
@@ -212,4 +229,5 @@ _KEYS: dict[str, Callable[[_Source, str, object], object]] = {
     "min-severity": _severity,
     "exclude": _globs,
     "extend-exclude": _globs,
+    "target-transformers": _release,
 }

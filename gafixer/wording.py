@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gafixer.analysis.events import Framework
 from gafixer.analysis.site import Divisor, Items, Scale
@@ -10,18 +10,30 @@ from gafixer.analysis.values import Author, text
 from gafixer.findings import Confidence, Finding, Related, Role, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.analysis.values import Spot
+    from gafixer.findings import Place
     from gafixer.rulebook import Rule
 
-__all__ = ["around", "finding", "loss_name", "steps_name"]
+__all__ = ["Subject", "around", "finding", "loss_name", "steps_name"]
+
+
+class Subject(Protocol):
+    """What a rule looks at: it knows its places, and where in the scanned file a finding about one belongs."""
+
+    @property
+    def place(self) -> Callable[[Spot], Place]:
+        """A spot in characters."""
+
+    def own(self, spot: Spot | None, /) -> Spot:
+        """The spot where a finding about `spot` belongs."""
 
 
 def finding(
     rule: Rule,
-    site: Site,
+    site: Subject,
     spot: Spot | None,
     message: str,
     *,
@@ -58,6 +70,8 @@ def around(site: Site, term: LossTerm | None = None, division: Division | None =
     found.append(Related(Role.BACKWARD, site.place(site.backward.spot), f"backward{by}"))
     if site.window.step is not None:
         found.append(Related(Role.STEP, site.place(site.window.step.spot), "the optimizer steps"))
+    if site.steps_given is not None:
+        found.append(Related(Role.EVIDENCE, site.place(site.steps_given.spot), site.steps_given.message))
     if term is not None:
         found += [Related(Role.EVIDENCE, site.place(e.spot), e.message) for e in term.evidence]
     return found

@@ -90,7 +90,8 @@ HOSTILE = {
         "    def fit(self, loss):\n        self.forward(loss).backward()\n"
     ),
     "classes of each other": (
-        "class A(B):\n    pass\nclass B(A):\n    def fit(self, loss):\n        super().fit(loss)\n        loss.backward()\n"
+        "class A(B):\n    pass\nclass B(A):\n"
+        "    def fit(self, loss):\n        super().fit(loss)\n        loss.backward()\n"
     ),
     "constants of each other": "a = b\nb = a\ndef f(loss):\n    (loss / a).backward()\n",
     "property of itself": (
@@ -100,7 +101,9 @@ HOSTILE = {
     "generator of itself": (
         "def g():\n    x = yield from g()\n    yield x\ndef f(loss):\n    for x in g():\n        loss.backward(x)\n"
     ),
-    "imports itself": "import train\nfrom train import f\nfrom train import *\ndef f(loss):\n    train.f(loss).backward()\n",
+    "imports itself": (
+        "import train\nfrom train import f\nfrom train import *\ndef f(loss):\n    train.f(loss).backward()\n"
+    ),
     # grammar
     "match": (
         "def f(loss):\n    match loss:\n        case [a, *b]:\n            a.backward()\n"
@@ -118,7 +121,9 @@ HOSTILE = {
     "formatted": "def f(loss, n):\n    print(f'{loss.item():{n}.{n!r}}', f'{loss=}')\n    loss.backward()\n",
     "everything after return": "def f(loss):\n    return\n    loss.backward()\n",
     "loops without a body": "def f(loss):\n    for _ in []: ...\n    while 0: ...\n    else: loss.backward()\n",
-    "empty things": "def f(loss):\n    a = ()\n    b = [*a] * 3\n    c = sum([])\n    d = {} | {**a}\n    loss.backward()\n",
+    "empty things": (
+        "def f(loss):\n    a = ()\n    b = [*a] * 3\n    c = sum([])\n    d = {} | {**a}\n    loss.backward()\n"
+    ),
     "many names": training(_CE + "\n".join(f"a{k} = a{k - 1} + {k}" for k in range(1, 1000)) + "\nloss.backward()"),
 }
 

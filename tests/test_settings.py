@@ -104,6 +104,7 @@ extend-select = []
 min-severity = "info"
 exclude = ["old"]
 extend-exclude = ["gen/*.py"]
+target-transformers = ">=4.53,<5"
 """
 
 
@@ -119,6 +120,7 @@ def test_load(tmp_path: Path, name: str, header: str) -> None:
         min_severity=Severity.INFO,
         exclude=(Glob("old", str(tmp_path)),),
         extend_exclude=(Glob("gen/*.py", str(tmp_path)),),
+        target_transformers=">=4.53,<5",
     )
 
 
@@ -157,6 +159,11 @@ def test_other_peoples_broken_pyproject(tmp_path: Path) -> None:
             "2: 'min-severity' must be one of error, warning, info; did you mean",
         ),
         ("[tool.gafixer]\nmin-severity = 3\n", "2: 'min-severity' must be one of error, warning, info"),
+        (
+            "[tool.gafixer]\ntarget-transformers = 'new'\n",
+            "2: 'target-transformers' must be a version or a range of versions",
+        ),
+        ("[tool.gafixer]\ntarget-transformers = 5\n", "2: 'target-transformers' must be a version"),
         ("[tool]\ngafixer = 3\n", "2: [tool.gafixer] must be a table"),
         ("[tool.gafixer.sub]\nx = 1\n", "1: unknown key 'sub' in [tool.gafixer]"),
         ("tool.gafixer.slect = []\n", "1: unknown key 'slect' in [tool.gafixer]"),

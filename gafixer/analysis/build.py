@@ -6,9 +6,9 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, evidence, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, implicit, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
-from gafixer.analysis.events import Branch, Event, EventKind, Framework
+from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
 from gafixer.analysis.values import (
     Atom,
@@ -45,8 +45,8 @@ _DROP_LAST = re.compile(r"drop_last\s*=\s*True")
 def sites(module: Module, project: Project) -> list[Site]:
     """One site per backward call of a module, each seen from the run that shows most of it."""
     best: dict[tuple[Spot, int], Site] = {}
-    for run in roots.runs(module, project):
-        maker = _Maker(module, run)
+    for run in [*roots.runs(module, project), *implicit.runs(module, project)]:
+        maker = _Maker(module, run, project)
         for event in run.events:
             if event.kind is EventKind.BACKWARD and windows.trains(event):
                 site = maker.site(event)
@@ -66,8 +66,9 @@ def _rank(site: Site) -> tuple[bool, bool, int, int]:
 class _Maker:
     """Makes the sites of one run."""
 
-    def __init__(self, module: Module, run: roots.Run) -> None:
+    def __init__(self, module: Module, run: roots.Run, project: Project) -> None:
         self._module = module
+        self._project = project
         self._modules = run.interpreter.names.modules
         self._events = run.events
         # The scanned module first: what it says itself counts before what it imports.
@@ -77,7 +78,8 @@ class _Maker:
     def site(self, backward: Event) -> Site:
         window = windows.find(backward, list(self._events))
         framework = backward.framework
-        framework_steps = self._framework_steps(backward, window)
+        told = self._framework_steps(backward, window)
+        framework_steps = told.value if told is not None else None
         found = self._terms(backward, window, framework_steps)
         steps = window.steps if window.steps is not None else framework_steps
         return Site(
@@ -92,6 +94,7 @@ class _Maker:
             reported=lambda event: self._reported(event, window),
             steps=steps,
             steps_default=_default(steps),
+            steps_given=told.where if told is not None else None,
             accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
             by_epoch=window.loop is not None and window.loop.trips is None,
             ranks=self._search(_RANKS, "several ranks average their gradients here"),
@@ -123,16 +126,19 @@ class _Maker:
 
     # -- what backward goes through --------------------------------------------------------------------------------
 
-    def _framework_steps(self, backward: Event, window: Window) -> Value | None:
+    def _framework_steps(self, backward: Event, window: Window) -> given.Given | None:
         """What the framework's backward divides by; None where it doesn't."""
         match backward.framework:
             case Framework.ACCELERATE:
                 seen = accelerate_steps(backward.subject, self._around.modules)
                 if seen is None and window.shape is Shape.FRAMEWORK:
-                    return Sym("gradient_accumulation_steps")
-                return None if seen == Const(1) else seen
+                    return given.Given(Sym("gradient_accumulation_steps"))
+                return None if seen is None or seen == Const(1) else given.Given(seen)
             case Framework.DEEPSPEED:
-                return Sym("gradient_accumulation_steps")
+                return given.deepspeed(self._around.modules, self._project.settings(self._module.path))
+            case Framework.LIGHTNING if backward.subject == AUTOMATIC:
+                found = given.lightning(self._around.modules, self._project.settings(self._module.path))
+                return None if found is None or found.value == Const(1) else found
             case _:
                 return None
 
@@ -233,7 +239,8 @@ def _summed(value: Value) -> bool:
 
 
 def _most(option: tuple[LossTerm, ...]) -> Variation:
-    return max((t.variation for t in option), key=_ORDER.index, default=Variation.UNKNOWN)
+    telling = (t for t in option if t.scale is Scale.MEAN or t.atom.kind is Kind.LOSS)
+    return max((t.variation for t in telling), key=_ORDER.index, default=Variation.UNKNOWN)
 
 
 def _number_factors(value: Value | None) -> tuple[Factor, ...]:

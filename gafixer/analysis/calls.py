@@ -34,6 +34,7 @@ from gafixer.analysis.values import (
     depth,
     text,
 )
+from gafixer.data.frameworks import FRAMEWORK_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Many
@@ -136,7 +137,7 @@ def call(
 
 def _is_framework(receiver: Value | None) -> bool:
     """Whether an object is a framework's own, which is known better than it reads."""
-    return isinstance(receiver, Instance) and receiver.cls.name in {"Accelerator", "Fabric"}
+    return isinstance(receiver, Instance) and receiver.cls.name in FRAMEWORK_CLASSES
 
 
 def unknown(run: Interpreter, func: Value, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
@@ -306,9 +307,11 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
             env[name] = bounded(value)
     defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
     defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
+    # A call in sight leaves a parameter at its default; a root's own caller may give another.
+    seen = len(run.scopes) > 1 and "**" not in keywords
     for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
         if argument.arg not in env:
-            env[argument.arg] = _default(argument, defaults.get(argument.arg))
+            env[argument.arg] = _default(argument, defaults.get(argument.arg), seen=seen)
     if spec.vararg is not None:
         extra = tuple(given[len(names) :])
         env[spec.vararg.arg] = extra[0] if len(extra) == 1 else Sym(spec.vararg.arg)
@@ -317,9 +320,11 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
     return env
 
 
-def _default(argument: ast.arg, default: ast.expr | None) -> Value:
-    """What a parameter that nobody gave is: its literal default is only a hint, a caller may give another."""
+def _default(argument: ast.arg, default: ast.expr | None, *, seen: bool) -> Value:
+    """What a parameter that nobody gave is: its default, or (where the caller is not in sight) perhaps that."""
     known = Const(default.value) if isinstance(default, ast.Constant) else None
+    if seen and known is not None and (known.value is None or isinstance(known.value, str | bool)):
+        return known
     return Sym(argument.arg, default=known)
 
 

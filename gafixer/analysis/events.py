@@ -6,10 +6,28 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from gafixer.analysis.values import External
+
 if TYPE_CHECKING:
     from gafixer.analysis.values import Spot, Value
 
-__all__ = ["Branch", "Call", "Event", "EventKind", "Frame", "Framework", "Loop", "LoopKind", "Suspended", "Within"]
+__all__ = [
+    "AUTOMATIC",
+    "Branch",
+    "Call",
+    "Event",
+    "EventKind",
+    "Frame",
+    "Framework",
+    "Loop",
+    "LoopKind",
+    "Suspended",
+    "Within",
+]
+
+
+#: The subject of a backward call that Lightning makes by itself.
+AUTOMATIC = External("lightning.pytorch.Trainer")
 
 
 class EventKind(enum.Enum):

@@ -28,9 +28,11 @@ from gafixer.analysis.values import (
     Listing,
     Logic,
     LogicOp,
+    LossModule,
     Mapping,
     ModuleRef,
     Modulo,
+    Opaque,
     Poly,
     Reduction,
     Sequence,
@@ -68,7 +70,7 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
             parts = tuple(run.evaluate(part) for part in values)
             return _logic(LogicOp.AND if isinstance(op, ast.And) else LogicOp.OR, parts)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return Compare(_SPELLING[type(op)], run.evaluate(left), run.evaluate(right))
+            return _compared(_SPELLING[type(op)], run.evaluate(left), run.evaluate(right))
         case ast.Compare(left=left, comparators=comparators):
             for part in (left, *comparators):
                 run.evaluate(part)
@@ -226,6 +228,28 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
             return base if sliced and key == OPAQUE else Item(base, key)
         case _:
             return OPAQUE
+
+
+def _compared(op: str, left: Value, right: Value) -> Value:
+    """A comparison; whether something is None is known of what is surely something."""
+    if op in {"is", "is not"} and right == Const(None):
+        if isinstance(left, Const):
+            return Const((left.value is None) == (op == "is"))
+        if _is_something(left):
+            return Const(op == "is not")
+    if isinstance(left, Const) and isinstance(right, Const) and isinstance(left.value, str) and op in {"==", "!="}:
+        return Const((left.value == right.value) == (op == "=="))
+    return Compare(op, left, right)
+
+
+def _is_something(value: Value) -> bool:
+    match value:
+        case Poly() | Atom() | Sequence() | Listing() | Mapping() | Instance() | Func() | LossModule():
+            return True
+        case Sym(origin=Item() | Element()) | Opaque():
+            return True  # computed by code that could not be followed: seldom nothing
+        case _:
+            return False
 
 
 def _dict(run: Interpreter, keys: list[ast.expr | None], values: list[ast.expr]) -> Value:

@@ -39,6 +39,8 @@ _SYNC = re.compile(r"sync_gradients|is_gradient_accumulation_boundary|should_syn
 _LAST = re.compile(
     r"\blen\(|last|is_end|end_of|num_batches|n_batches|total_steps|steps_in_epoch|num_iter|_per_epoch", re.IGNORECASE
 )
+#: What a counter is compared with once in a run, and not once in a window.
+_THRESHOLD = re.compile(r"warm|max_|start|begin|resume|total|num_train|patience|until", re.IGNORECASE)
 _STEPS = re.compile(r"accum|grad_?acc|update_grad|sync|do_step|should_step|is_step|boundary|is_update", re.IGNORECASE)
 
 
@@ -154,7 +156,7 @@ def _comparison(op: str, left: Value, right: Value, *, holds: bool) -> Iterable[
         return
     if _LAST.search(text(right)):
         yield _Last()
-    elif algebra.number(right) is None or (algebra.number(right) or 0) > 1:
+    elif (algebra.number(right) or 2) > 1 and not _THRESHOLD.search(text(right)):
         # A counter that is compared with G and set back; counted from 1 it steps on time.
         first = None if index.offset is None else 0
         yield _Fires(right, left, first)

@@ -28,8 +28,8 @@ __all__ = ["Interpreter", "Scope"]
 FUEL = 60_000
 #: Calls inside calls that are followed.
 DEEPEST_CALL = 9
-#: Expressions and blocks inside each other, calls included; what is nested deeper is opaque, or not run. One level takes
-#: up to six Python frames, and there are a thousand.
+#: Expressions and blocks inside each other, calls included; what is nested deeper is opaque, or not run. One level
+#: takes up to six Python frames, and there are a thousand.
 DEEPEST = 110
 
 

@@ -27,7 +27,7 @@ class Assigned:
 
 
 def spelled(node: ast.expr) -> str:
-    """The dotted name at the root of an expression: ``torch.no_grad`` for ``torch.no_grad()``, ``p.grad`` for ``p.grad[0]``."""
+    """The dotted name at the root of an expression: ``torch.no_grad`` for ``torch.no_grad()``."""
     parts: list[str] = []
     while True:
         match node:

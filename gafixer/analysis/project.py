@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from gafixer.analysis import outside, requirements
 from gafixer.analysis.source import Module, UnreadableError
+
+if TYPE_CHECKING:
+    from gafixer.analysis.outside import Setting
+    from gafixer.analysis.requirements import Requirement
 
 __all__ = ["FileProject", "MemoryProject", "Project"]
 
@@ -22,12 +27,24 @@ class Project(Protocol):
         """The module `name` (leading dots for a relative import) as imported by the file `importer`, or None."""
         ...
 
+    def requirement(self, importer: str) -> Requirement | None:
+        """What the project says of Transformers, as it holds for the file `importer`, or None."""
+        ...
+
+    def settings(self, importer: str) -> tuple[Setting, ...]:
+        """Numbers of steps that files around `importer` give."""
+        ...
+
 
 class MemoryProject:
     """A project held in memory: dotted module name -> source."""
 
-    def __init__(self, sources: dict[str, str]) -> None:
+    def __init__(
+        self, sources: dict[str, str], requirement: Requirement | None = None, settings: tuple[Setting, ...] = ()
+    ) -> None:
         self._sources = sources
+        self._requirement = requirement
+        self._settings = settings
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str, importer: str) -> Module | None:
@@ -41,6 +58,14 @@ class MemoryProject:
                 else Module.read(name, name.replace(".", "/") + ".py", source.encode(), whole=False)
             )
         return self._modules[name]
+
+    def requirement(self, importer: str) -> Requirement | None:
+        """See `Project`."""
+        return self._requirement
+
+    def settings(self, importer: str) -> tuple[Setting, ...]:
+        """See `Project`."""
+        return self._settings
 
 
 class FileProject:
@@ -68,6 +93,29 @@ class FileProject:
             if found is not None:
                 return found
         return None
+
+    def requirement(self, importer: str) -> Requirement | None:
+        """See `Project`. The nearest folder that says something, up to the project's root."""
+        return self._requirement(Path(importer).absolute().parent)
+
+    def settings(self, importer: str) -> tuple[Setting, ...]:
+        """See `Project`. Of the whole project: who trains is often started from another folder."""
+        return self._settings(self._root(Path(importer).absolute().parent))
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _requirement(self, folder: Path) -> Requirement | None:
+        return requirements.requirement(folder, self._root(folder))
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _settings(self, root: Path) -> tuple[Setting, ...]:
+        return outside.settings(root)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _root(self, folder: Path) -> Path:
+        """The checkout that a folder is in, else the nearest folder that looks like a project's."""
+        around = (folder, *folder.parents)
+        checkout = next((f for f in around if self._exists(f / ".git")), None)
+        return checkout or next((f for f in around if self._is_root(f)), folder)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _roots(self, folder: Path) -> tuple[tuple[Path, str | None], ...]:

@@ -11,6 +11,7 @@ from gafixer.analysis import calls
 from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.values import ClassRef, Func
+from gafixer.data.frameworks import FRAMEWORK_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ def _functions(module: Module) -> Iterator[_Root]:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield _Root(node)
-            case ast.ClassDef(body=body):
+            case ast.ClassDef(name=name, body=body) if name not in FRAMEWORK_CLASSES:
                 for inner in body:
                     if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                         yield _Root(inner, node)

@@ -122,9 +122,10 @@ class Site:
     """All that the rules know of one backward call.
 
     `events` are those of its run, in order. `steps` is G as the code spells it, `steps_default` its number where one
-    is written. `modules` are the files that its run looked into, the scanned one first: path and text. `ranks` says where the project shows several ranks, `drop_last` where a loader drops its short last
-    batch. `place` turns a spot into a place, `source` into its text; `reported` gives the terms of a figure that is
-    logged.
+    is written, `steps_given` where a framework was told it. `ranks` says where the project shows several ranks,
+    `drop_last` where a loader drops its short last batch. `place` turns a spot into a place, `source` into its text;
+    `reported` gives the terms of a figure that is logged. `modules` are the files that its run looked into, the
+    scanned one first: path and text.
     """
 
     backward: Event
@@ -138,6 +139,7 @@ class Site:
     reported: Callable[[Event], tuple[LossTerm, ...]]
     steps: Value | None = None
     steps_default: float | None = None
+    steps_given: Evidence | None = None
     accumulates: bool = True
     by_epoch: bool = False
     ranks: Evidence | None = None

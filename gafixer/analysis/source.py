@@ -19,6 +19,8 @@ __all__ = ["Block", "Module", "UnreadableError", "decode", "syntax_error"]
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+[.\w]+[ \t]*import\b|import[ \t])", re.MULTILINE)
+_DECORATED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _DEFINITION = re.compile(r"^(?:def|class|async)\b", re.MULTILINE)
 _START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
 
@@ -92,6 +94,7 @@ class Block:
     row: int
     name: str | None
     nodes: list[ast.stmt] | None = None
+    broken: bool = False
 
     def parsed(self) -> list[ast.stmt]:
         """The statements; none where the block by itself is not valid."""
@@ -99,7 +102,7 @@ class Block:
             try:
                 self.nodes = parse(self.text, self.row)
             except UnreadableError:
-                self.nodes = []
+                self.nodes, self.broken = [], True
         return self.nodes
 
 
@@ -135,8 +138,8 @@ class _Reader:
         decorated = self._first.startswith("@")
         if self._pieces > 1 and not decorated:
             return None
-        head = _HEAD.search(block) if decorated else _HEAD.match(block)
-        return (head[1] or head[2]) if head else None
+        head = _DECORATED.search(block) if decorated else _HEAD.match(block)
+        return head[head.lastindex or 1] if head else None
 
 
 def _cut(source: str) -> Iterator[Block]:
@@ -192,6 +195,11 @@ class Module:
         """
         return Module(self.name, self.path, source, self.is_package, [Block("", 1, None, parse(source))])
 
+    @property
+    def broken(self) -> bool:
+        """Whether a block that was looked at is no valid Python by itself."""
+        return any(block.broken for block in self.blocks)
+
     def defined(self, name: str) -> list[ast.stmt]:
         """The top-level statements that define a name, in order."""
         if self._defined is None:
@@ -214,7 +222,7 @@ class Module:
         if self._imports is None:
             self._imports = {}
             for block in self.blocks:
-                if block.nodes is not None or "import" in block.text:
+                if block.nodes is not None or _IMPORT.search(block.text):
                     for node in _walk_imports(block.parsed()):
                         self._imports.update(_import_names(node))
         return self._imports

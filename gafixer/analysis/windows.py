@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import guards
-from gafixer.analysis.events import Branch, Event, EventKind, Framework, Loop, Suspended, Within
+from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework, Loop, Suspended, Within
 from gafixer.analysis.values import text
 
 if TYPE_CHECKING:
@@ -132,21 +132,21 @@ def _depth(event: Event, backward: Event) -> int:
 
 
 def _split_arms(backward: Event, events: list[Event]) -> frozenset[Spot]:
-    """Conditions that count microbatches with a backward call in each arm: both are in one window."""
-    others = {
-        (f.spot, f.holds)
-        for e in events
-        if e.kind is EventKind.BACKWARD and e.loops == backward.loops
-        for f in e.frames
-        if isinstance(f, Branch)
-    }
+    """Conditions that count microbatches with a backward call in each arm, but no step: both are in one window."""
+    others = _arms([e for e in events if e.kind is EventKind.BACKWARD and e.loops == backward.loops])
+    steps = _arms([e for e in events if e.kind is EventKind.STEP])
     return frozenset(
         f.spot
         for f in backward.frames
         if isinstance(f, Branch)
         and (f.spot, not f.holds) in others
+        and not {(f.spot, True), (f.spot, False)} <= steps
         and any(guards.read([dataclasses.replace(f, holds=holds)]) is not None for holds in (True, False))
     )
+
+
+def _arms(events: list[Event]) -> set[tuple[Spot, bool]]:
+    return {(f.spot, f.holds) for e in events for f in e.frames if isinstance(f, Branch)}
 
 
 def _own_branches(event: Event, backward: Event, split: frozenset[Spot] = frozenset()) -> list[Branch]:
@@ -169,7 +169,7 @@ def trains(event: Event) -> bool:
 def _accumulates(event: Event) -> bool:
     """Whether an event is inside ``accelerator.accumulate(...)``."""
     return any(isinstance(f, Within) and ".accumulate(" in text(f.context) for f in event.frames) or (
-        event.kind is EventKind.BACKWARD and event.framework is Framework.DEEPSPEED
+        event.kind is EventKind.BACKWARD and (event.framework is Framework.DEEPSPEED or event.subject == AUTOMATIC)
     )
 
 

@@ -9,6 +9,7 @@ __all__ = [
     "CLIPS",
     "ENGINE",
     "FABRIC",
+    "FRAMEWORK_CLASSES",
     "OPTIMIZER",
     "RANKS",
     "SAME_ITEMS",
@@ -25,7 +26,7 @@ ENGINE = re.compile(r"engine|deepspeed|(^|[._])model|strategy|critic|actor|\bnet
 OPTIMIZER = re.compile(
     r"optim|(^|[._\[])opts?(_\w+|\d)?\b|_opt\b|\bopt_|torch\.optim\.|adam|\bsgd\b|muon", re.IGNORECASE
 )
-SCHEDULER = re.compile(r"sched|(^|[._])lrs?\b|lr_sch|warmup|lr_decay|lr_adjust", re.IGNORECASE)
+SCHEDULER = re.compile(r"sched|(^|[._])lrs?\b|lr_sch|^(?!.*optim).*warmup|lr_decay|lr_adjust", re.IGNORECASE)
 SCALER = re.compile(r"scaler|\bamp\b|GradScaler", re.IGNORECASE)
 
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_gradients", "clip_grads_with_norm_"})
@@ -36,6 +37,9 @@ STEPS_NAME = re.compile(
     r"|num_micro|n_micro|micro_?batches|virtual_batch|backward_passes_per_step|steps_per_update|grad_steps",
     re.IGNORECASE,
 )
+
+#: Classes that are a framework: what their own methods divide is known as data, not read.
+FRAMEWORK_CLASSES = frozenset({"Accelerator", "Fabric", "DeepSpeedEngine", "PipelineEngine"})
 
 #: The number of ranks, as a value or as a call.
 RANKS = re.compile(r"world_?size|num_processes|dp_size|n_gpus?\b|num_gpus?\b|nranks|get_world_size", re.IGNORECASE)

@@ -54,12 +54,10 @@ _BODIES = {
     "shaped first": CE + "loss = loss.float().squeeze()\nloss = loss / n  # GA101 error\nloss.backward()",
     "GradScaler": CE + "loss = loss / n  # GA101 error\nscaler.scale(loss).backward()",
     "GradScaler around the division": CE + "scaler.scale(loss / n).backward()  # GA101 error",
-    "apex": CE + "loss = loss / n  # GA101 error\nwith amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()",
-    "autocast": (
-        "with torch.autocast('cuda'):\n    "
-        + CE
-        + "    loss = loss / n  # GA101 error\nloss.backward()"
+    "apex": (
+        CE + "loss = loss / n  # GA101 error\nwith amp.scale_loss(loss, optimizer) as scaled:\n    scaled.backward()"
     ),
+    "autocast": ("with torch.autocast('cuda'):\n    " + CE + "    loss = loss / n  # GA101 error\nloss.backward()"),
     "masked sum over masked count": (
         EACH + "m = mask.view(-1)\nloss = (each * mask).sum() / mask.sum()\n(loss / n).backward()  # GA101 error"
     ),
@@ -105,12 +103,8 @@ _BODIES = {
         CE + "again = F.cross_entropy(model(y).flatten(0, 1), x.flatten(), ignore_index=0)\n"
         "total = loss + 0.5 * again\n(total / n).backward()  # GA101 error"
     ),
-    "class weights": (
-        "loss = F.cross_entropy(model(x), y, weight=balance)\n(loss / n).backward()  # GA101 error"
-    ),
-    "head with labels": (
-        "y[y == 0] = -100\nloss = model(x, labels=y).loss\n(loss / n).backward()  # GA101 error"
-    ),
+    "class weights": ("loss = F.cross_entropy(model(x), y, weight=balance)\n(loss / n).backward()  # GA101 error"),
+    "head with labels": ("y[y == 0] = -100\nloss = model(x, labels=y).loss\n(loss / n).backward()  # GA101 error"),
     "first of a head's outputs": (
         "y[y == 0] = -100\nloss = model(x, labels=y)[0]\n(loss / n).backward()  # GA101 error"
     ),
@@ -301,8 +295,7 @@ class Trainer:
 
 _MODULES = {
     "function of another module": (
-        "import losses\n"
-        + training("(losses.compute(model(x), y) / n).backward()  # GA101 error"),
+        "import losses\n" + training("(losses.compute(model(x), y) / n).backward()  # GA101 error"),
         {"losses": f"import torch.nn.functional as F\ndef compute(logits, y):\n    {_ONE}\n"},
     ),
     "name from another module": (
@@ -349,7 +342,6 @@ WRONG = [
 ]
 
 
-
 def _by_items(code: str) -> str:
     """The same spelling, but of a sum that is divided by the items of the window."""
     code = re.sub(r"  # GA\d{3} \w+", "", code)
@@ -359,7 +351,7 @@ def _by_items(code: str) -> str:
 
 
 #: Spellings that make a mean themselves: with the window's items for a divisor they would be other code.
-_MEANS = re.compile(r"mean|mask|labels=|weight|sum over|sum of a list|condition")
+_MEANS = re.compile(r"mean|mask|labels=|weight|update_grad|sum over|sum of a list|condition")
 
 _PAIRED = [
     *(
@@ -387,9 +379,7 @@ _HARMLESS = {
         "parts = [F.cross_entropy(model(p), q, reduction='sum') for p, q in zip(x, y)]\n"
         "(torch.stack(parts).sum() / num_items).backward()"
     ),
-    "mean times its own count": (
-        CE + "loss = loss * (y != 0).sum()\n(loss / num_items).backward()"
-    ),
+    "mean times its own count": (CE + "loss = loss * (y != 0).sum()\n(loss / num_items).backward()"),
     "share of the window": CE + "(loss * ((y != 0).sum() / num_items)).backward()",
     "logged average": (
         "loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=0, reduction='sum') / num_items\n"
@@ -499,9 +489,7 @@ _STEPPED = {
     "two optimizers": CE + "loss.backward()\nother.step()\nother.zero_grad()",
     "items divided for the log": CE + "loss.backward()\nprint(loss.item() / len(loader))",
     "loss meter": CE + "loss.backward()\nmeter.update(loss.item() / steps)",
-    "by the batch size": (
-        "loss = F.cross_entropy(model(x), y, reduction='sum') / x.size(0)\nloss.backward()"
-    ),
+    "by the batch size": ("loss = F.cross_entropy(model(x), y, reduction='sum') / x.size(0)\nloss.backward()"),
     "mean over a mask": EACH + "loss = (each * mask).sum() / mask.sum()\nloss.backward()",
     "mean over chosen rows": EACH + "each[mask].mean().backward()",
     "mean of several losses": (
@@ -557,10 +545,7 @@ RIGHT = [
             "nn.CrossEntropyLoss(label_smoothing=0.1)",
         )
     ),
-    *(
-        Spelling(f"gradients: {name}", _RESCALED.format(rescale=rescale))
-        for name, rescale in _RESCALES.items()
-    ),
+    *(Spelling(f"gradients: {name}", _RESCALED.format(rescale=rescale)) for name, rescale in _RESCALES.items()),
     *(
         Spelling(f"every microbatch steps: {name}", _PLAIN.format(body=textwrap.indent(body, " " * 8)))
         for name, body in _STEPPED.items()

@@ -210,8 +210,8 @@ def test_numbers_beyond_bounds(literal: float, operation: object) -> None:
 
 def test_sums_stay_small() -> None:
     """A thousand terms are opaque, and quickly so."""
-    total = functools.reduce(algebra.add, [Sym(f"s{k}") for k in range(1000)])
-    assert isinstance(total, Opaque)
+    many: list[Value] = [Sym(f"s{k}") for k in range(1000)]
+    assert isinstance(functools.reduce(algebra.add, many), Opaque)
 
 
 def test_indices_count_on() -> None:

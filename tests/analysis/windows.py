@@ -472,6 +472,24 @@ def train(model, loader, optimizer, n):
         first=0,
     ),
     Loop(
+        "two optimizers by turns",
+        """\
+def train(model, loader, warm_optimizer, optimizer, warm_steps):
+    step = 0
+    for x, y in loader:
+        step += 1
+        loss = model(x, labels=y).loss
+        if step <= warm_steps:
+            loss.backward()
+            warm_optimizer.step()
+        else:
+            loss.backward()
+            optimizer.step()
+""",
+        Shape.SINGLE,
+        steps=None,
+    ),
+    Loop(
         "no_backward_sync",
         """\
 def train(fabric, model, loader, optimizer, n):

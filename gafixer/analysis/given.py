@@ -1,0 +1,158 @@
+"""The number of steps that a framework was given: in the code, or in a file beside it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.site import Evidence
+from gafixer.analysis.values import Const, Spot, Sym, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gafixer.analysis.outside import Setting
+    from gafixer.analysis.source import Module
+
+__all__ = ["Given", "deepspeed", "lightning"]
+
+_LIGHTNING_KEY = "accumulate_grad_batches"
+_STEPS_KEY = "gradient_accumulation_steps"
+#: Keys of a DeepSpeed configuration. Two batch sizes make the number of steps a quotient; one of them leaves it at 1.
+_BATCH_KEYS = frozenset({"train_batch_size", "train_micro_batch_size_per_gpu"})
+_OTHER_KEYS = frozenset({"optimizer", "zero_optimization", "fp16", "bf16", "scheduler"})
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The number of steps (``Const(1)`` for no accumulation), and where it is said."""
+
+    value: Value
+    where: Evidence | None = None
+
+
+def lightning(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | None:
+    """What `accumulate_grad_batches` is: of a Trainer in sight, else of one in the project. None: not said."""
+    modules = list(modules)
+    trainers = [found for module in modules for found in _keywords(module, _LIGHTNING_KEY)]
+    if trainers:
+        return max(trainers, key=lambda found: found.value != Const(1))
+    outside = [s for s in settings if s.key == _LIGHTNING_KEY]
+    if outside:
+        return _of(outside)
+    for module in modules:
+        found = _mention(module, _LIGHTNING_KEY)
+        if found is not None:
+            return Given(Sym(_LIGHTNING_KEY), found)
+    return None
+
+
+def deepspeed(modules: Iterable[Module], settings: Iterable[Setting]) -> Given:
+    """What `gradient_accumulation_steps` is for an engine: a dict in sight, an argument, or a JSON beside the code."""
+    modules = list(modules)
+    for module in modules:
+        here = list(_configurations(module))
+        if here:
+            return max(here, key=lambda found: found.value != Const(1))
+    spoken = next((found for module in modules if (found := _mention(module, _STEPS_KEY)) is not None), None)
+    outside = [s for s in settings if s.key == _STEPS_KEY]
+    if outside and any(s.value != 1 for s in outside):
+        return _of(outside)
+    if spoken is not None:
+        # It can be asked for: that every script at hand asks for 1 decides nothing.
+        return Given(Sym(_STEPS_KEY), spoken)
+    fixed = [s for s in outside if s.where.spot.path.endswith((".json", ".yaml", ".yml"))]
+    if fixed or any(_is_plain(module) for module in modules):
+        return Given(Const(1))
+    return Given(Sym(_STEPS_KEY))
+
+
+def _of(settings: list[Setting]) -> Given:
+    """Of several files the one that accumulates: somebody starts it that way."""
+    chosen = next((s for s in settings if s.value != 1), settings[0])
+    value = Const(chosen.value) if chosen.value == 1 else Sym(chosen.key, default=Const(chosen.value))
+    return Given(value, chosen.where)
+
+
+def _keywords(module: Module, key: str) -> Iterator[Given]:
+    """``Trainer(accumulate_grad_batches=...)``, ``dict(accumulate_grad_batches=...)``."""
+    if key not in module.source:
+        return
+    for statement in module.statements():
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                for keyword in node.keywords:
+                    if keyword.arg == key and _is_maker(node.func):
+                        yield Given(
+                            _value(keyword.value, module), _evidence(module, keyword.value, f"{key} is set here")
+                        )
+
+
+def _is_maker(func: ast.expr) -> bool:
+    name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+    return name.endswith("Trainer") or name in {"dict", "from_argparse_args"}
+
+
+def _configurations(module: Module) -> Iterator[Given]:
+    """Dicts that give DeepSpeed a number, or an expression, for its steps."""
+    for entries in _dicts(module):
+        value = entries.get(_STEPS_KEY)
+        if value is not None and not (isinstance(value, ast.Constant) and isinstance(value.value, str | None)):
+            yield Given(_value(value, module), _evidence(module, value, f"{_STEPS_KEY} is set here"))
+
+
+def _is_plain(module: Module) -> bool:
+    """Whether a dict configures DeepSpeed by one batch size: the number of steps is 1 then."""
+    return any(
+        len(_BATCH_KEYS & entries.keys()) == 1 and _OTHER_KEYS & entries.keys() for entries in _dicts(module)
+    ) and not re.search(r"\[[\"'](?:train_batch_size|train_micro_batch_size_per_gpu)[\"']\]\s*=", module.source)
+
+
+def _dicts(module: Module) -> Iterator[dict[object, ast.expr]]:
+    if not any(key in module.source for key in (_STEPS_KEY, *_BATCH_KEYS)):
+        return
+    for statement in module.statements():
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Dict):
+                pairs = zip(node.keys, node.values, strict=True)
+                yield {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+
+
+def _value(node: ast.expr, module: Module) -> Value:
+    """A literal, a name that is only ever one literal, or what the code says."""
+    if isinstance(node, ast.Constant):
+        return Const(node.value)
+    if isinstance(node, ast.Name):
+        given = [value for statement in module.statements() for value in _assigned(statement, node.id)]
+        if (
+            given
+            and all(isinstance(value, ast.Constant) for value in given)
+            and len({ast.unparse(v) for v in given}) == 1
+        ):
+            return _value(given[0], module)
+    return Sym(ast.unparse(node))
+
+
+def _assigned(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            yield node.value
+
+
+def _evidence(module: Module, node: ast.expr, message: str) -> Evidence:
+    spot = Spot(module.path, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return Evidence(spot, message)
+
+
+def _mention(module: Module, key: str) -> Evidence | None:
+    """A line of code that speaks of the key, comments left out."""
+    for match in re.finditer(rf"\b{key}\b", module.source):
+        start = module.source.rfind("\n", 0, match.start()) + 1
+        if "#" in module.source[start : match.start()]:
+            continue
+        row = module.source.count("\n", 0, match.start()) + 1
+        column = len(module.source[start : match.start()].encode())
+        return Evidence(Spot(module.path, row, column, row, column + len(key)), f"{key} is spoken of here")
+    return None

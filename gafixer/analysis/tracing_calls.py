@@ -1,0 +1,383 @@
+"""Calls inside a traced function: followed in the project, known in libraries, or judged by what is handed to them."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from gafixer.analysis import flow as flows
+from gafixer.analysis import tracing
+from gafixer.analysis.flow import NOTHING, Flow, Honours, LossCall, Maker, join
+from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, LossModule, Reduction, Spot
+from gafixer.data.losses import FUNCTIONS, MODULES
+from gafixer.data.transformers import (
+    COUNT,
+    DEFAULT_LOSS_TYPE,
+    LABELS,
+    LOSS_TYPES,
+    PARTLY_COUNTED,
+    UNCOUNTED,
+)
+
+if TYPE_CHECKING:
+    from gafixer.analysis.tracing import Tracer
+
+__all__ = ["defaults", "evaluate", "loss_type", "member", "scaled"]
+
+#: A function or object that makes a loss, by its name.
+_LOSS_NAME = re.compile(r"loss|label_smoother|criterion|cross_entropy|crossentropy|nll|objective", re.IGNORECASE)
+#: What is no loss though its name says so.
+_NO_LOSS = re.compile(r"loss_kwargs|loss_mask|loss_type|log_|metric|detach|loss_weight|lossy|pop|get$")
+#: Names under which a batch reaches a model without being a target.
+_INPUT = re.compile(r"(^|_)(ids|mask|masks|embeds|features|values|states)$|^logits$")
+_LIBRARY_LOSS = "transformers.loss_function."
+#: Reductions that divide.
+_MEANS = frozenset({"mean", "nanmean"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Given:
+    """The arguments of a call."""
+
+    args: tuple[Flow, ...]
+    keywords: dict[str, Flow]
+    rest: Flow
+
+    @property
+    def all(self) -> list[Flow]:
+        return [*self.args, *self.keywords.values(), self.rest]
+
+    @property
+    def labels(self) -> bool:
+        return any(f.whole().labels for f in self.all)
+
+    @property
+    def count(self) -> bool:
+        return any(f.whole().count for f in self.all)
+
+
+def evaluate(run: Tracer, node: ast.Call) -> Flow:
+    """The result of a call."""
+    given = _arguments(run, node)
+    spot = run.spot(node)
+    match node.func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=attr):
+            return _super(run, attr, given, spot)
+        case ast.Attribute(value=inner, attr=attr):
+            base = run.evaluate(inner)
+            target = run.attribute(base, attr)
+            if target.value is not None and not isinstance(target.value, Const):
+                return call(run, target, attr, given, spot)
+            if attr == "backward":
+                run.sent.append(join([base, *given.args]))
+                return NOTHING
+            return _method(base, target, attr, given, spot)
+        case ast.Name(id=name):
+            return call(run, run.evaluate(node.func), name, given, spot)
+        case _:
+            return call(run, run.evaluate(node.func), "", given, spot)
+
+
+def _arguments(run: Tracer, node: ast.Call) -> _Given:
+    args: list[Flow] = []
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            inner = run.evaluate(arg.value)
+            args += inner.parts if inner.parts is not None else [inner.whole()]
+        else:
+            args.append(run.evaluate(arg))
+    keywords: dict[str, Flow] = {}
+    rest = NOTHING
+    for keyword in node.keywords:
+        flow = run.evaluate(keyword.value)
+        if keyword.arg is not None:
+            keywords[keyword.arg] = flow
+            continue
+        known = flow.fields or ()
+        keywords.update({str(name): value for name, value in known})
+        rest = join([rest, dataclasses.replace(flow, fields=None, value=None)])
+    return _Given(tuple(args), keywords, rest)
+
+
+def call(run: Tracer, target: Flow, name: str, given: _Given, spot: Spot) -> Flow:
+    """Call something: of the project it is followed, of a library it is known or judged by its name."""
+    match target.value:
+        case LossModule() as criterion:
+            return _criterion(criterion.name, criterion.reduction, given, spot)
+        case Func() as func:
+            return follow(run, func, given, spot, name)
+        case ClassRef() as cls:
+            return _construct(run, cls, given, spot)
+        case Instance(cls=cls):
+            return _call_object(run, cls, name, given, spot)
+        case External(path=path):
+            return _library(path, given, spot)
+        case _:
+            return _unknown(name, target, given, spot)
+
+
+# -- of the project ------------------------------------------------------------------------------------------------
+
+
+def follow(run: Tracer, func: Func, given: _Given, spot: Spot, name: str = "") -> Flow:
+    """Run a function of the project, where something of interest is handed to it."""
+    node = func.node
+    interesting = given.labels or any(f.whole().losses or isinstance(f.value, LossModule) for f in given.all)
+    short = (node.end_lineno or node.lineno) - node.lineno < 40
+    if not interesting and not (short and _LOSS_NAME.search(name)):
+        return Flow(count=any(f.count for f in (*given.args, *given.keywords.values())))
+    result = run.run(func, bind(run, func, given))
+    if len(run.frames) == 1:
+        result = flows.through(result, spot)
+    if result.whole().losses or not _is_loss_name(name) or not given.labels:
+        return result
+    # A loss function whose parts were not recognized: what it was handed decides.
+    honours = Honours.YES if given.count else Honours.NO
+    return Flow(losses=frozenset({LossCall(spot, name, honours, Maker.FUNCTION)}))
+
+
+def bind(run: Tracer, func: Func, given: _Given) -> dict[str, Flow]:
+    """The parameters of a function as a call gives them."""
+    arguments = func.node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    env = defaults(func.node)
+    if func.bound is not None and names:
+        env[names.pop(0)] = Flow(value=func.bound)
+    env.update(zip(names, given.args, strict=False))
+    if arguments.vararg is not None:
+        env[arguments.vararg.arg] = Flow(parts=given.args[len(names) :])
+    named = {*names, *(a.arg for a in arguments.kwonlyargs)}
+    for key, flow in given.keywords.items():
+        if key in named:
+            env[key] = flow
+    if given.rest.count and COUNT in named and COUNT not in given.keywords:
+        env[COUNT] = Flow(count=True)
+    if given.rest.labels:
+        env.update({key: Flow(labels=True) for key in named if LABELS.search(key) and key not in given.keywords})
+    if arguments.kwarg is not None:
+        spare = tuple((key, flow) for key, flow in given.keywords.items() if key not in named)
+        inner = dict(spare).get(COUNT, NOTHING).count
+        left = COUNT not in named and given.rest.count
+        env[arguments.kwarg.arg] = Flow(count=left or inner, labels=given.rest.labels, fields=spare or None)
+    return env
+
+
+def defaults(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> dict[str, Flow]:
+    """The parameters that default to a constant other than None."""
+    arguments = node.args
+    positional = (*arguments.posonlyargs, *arguments.args)
+    last = positional[len(positional) - len(arguments.defaults) :]
+    pairs = (
+        *zip(last, arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    )
+    return {
+        parameter.arg: Flow(value=Const(default.value))
+        for parameter, default in pairs
+        if isinstance(default, ast.Constant) and default.value is not None
+    }
+
+
+def _construct(run: Tracer, cls: ClassRef, given: _Given, spot: Spot) -> Flow:
+    """An object of a project class; of a class that holds results, its entries."""
+    if any(f.whole().losses for f in given.all):
+        return Flow(fields=tuple(given.keywords.items()), losses=frozenset().union(*(f.losses for f in given.args)))
+    return Flow(value=Instance(cls, 0))
+
+
+def _call_object(run: Tracer, cls: ClassRef, name: str, given: _Given, spot: Spot) -> Flow:
+    for method in ("forward", "__call__"):
+        found = run.classes.method(cls, method)
+        if found is not None:
+            kept = _targets(given)
+            if kept is None:
+                return NOTHING
+            return follow(run, dataclasses.replace(found, bound=Instance(cls, 0)), kept, spot, "forward")
+    return _unknown(name, Flow(value=None), given, spot)
+
+
+def _targets(given: _Given) -> _Given | None:
+    """The arguments of a module's call, those that are inputs freed of their labels; None where no target is left."""
+    keywords = {
+        key: dataclasses.replace(flow, labels=False) if flow.labels and _INPUT.search(key) else flow
+        for key, flow in given.keywords.items()
+    }
+    kept = _Given(given.args, keywords, given.rest)
+    return kept if kept.labels or any(f.whole().losses for f in kept.all) else None
+
+
+def _super(run: Tracer, attr: str, given: _Given, spot: Spot) -> Flow:
+    cls, owner = run.cls, run.frame.owner
+    if cls is not None and owner is not None:
+        found = run.classes.method(cls, attr, after=owner)
+        if found is not None:
+            return follow(run, dataclasses.replace(found, bound=Instance(cls, 0)), given, spot, attr)
+    if not given.labels:
+        return NOTHING
+    honours = Honours.YES if given.count else Honours.NO
+    made = frozenset({LossCall(spot, f"super().{attr}", honours, Maker.SUPER)})
+    return Flow(losses=made, fields=(("loss", Flow(losses=made)),)) if attr == "forward" else Flow(losses=made)
+
+
+def member(run: Tracer, cls: ClassRef, attr: str) -> Flow:
+    """An attribute of an object: assigned in this run, a method, a field of the class, or assigned in `__init__`."""
+    if run.cls == cls and attr in run.heap:
+        return run.heap[attr]
+    found = run.classes.method(cls, attr)
+    if attr == "loss_function" and (found is None or _is_library_base(found.owner)):
+        assigned = _assigned(run, cls, attr)
+        return assigned if assigned.value is not None else Flow(value=External(_LIBRARY_LOSS + loss_type(run, cls)))
+    if found is not None:
+        method = dataclasses.replace(found, bound=None if _is_static(found.node) else Instance(cls, 0))
+        if _is_property(found.node):
+            return run.run(method, bind(run, method, _Given((), {}, NOTHING)))
+        return Flow(value=method)
+    fields = run.classes.fields(cls, attr)
+    return (
+        run.elsewhere(run.classes.module(fields[-1].owner), fields[-1].value) if fields else _assigned(run, cls, attr)
+    )
+
+
+def _assigned(run: Tracer, cls: ClassRef, attr: str) -> Flow:
+    """What ``self.attr`` is by ``__init__``."""
+    found = []
+    for given in run.classes.attributes(cls, attr)[:4]:
+        env = {given.self: Flow(value=Instance(cls, 0))} if given.self is not None else {}
+        found.append(run.elsewhere(run.classes.module(given.owner), given.value, env))
+    return join(found)
+
+
+def _is_library_base(owner: ClassRef | None) -> bool:
+    return owner is not None and owner.name == "PreTrainedModel"
+
+
+def _decorators(node: ast.AST) -> list[str]:
+    return [ast.unparse(d) for d in getattr(node, "decorator_list", ())]
+
+
+def _is_property(node: ast.AST) -> bool:
+    return any(d.endswith("property") for d in _decorators(node))
+
+
+def _is_static(node: ast.AST) -> bool:
+    return "staticmethod" in _decorators(node)
+
+
+def loss_type(run: Tracer, cls: ClassRef) -> str:
+    """The key of `LOSS_MAPPING` that a class means: its `loss_type`, else what its name holds."""
+    fields = run.classes.fields(cls, "loss_type")
+    said = run.evaluate(fields[-1].value) if fields else _assigned(run, cls, "loss_type")
+    name = said.value.value if isinstance(said.value, Const) and isinstance(said.value.value, str) else cls.name
+    found = [(name.find(key), order, key) for order, key in enumerate(LOSS_TYPES) if key in name]
+    return min(found)[2] if found else DEFAULT_LOSS_TYPE
+
+
+# -- of libraries --------------------------------------------------------------------------------------------------
+
+
+def _library(path: str, given: _Given, spot: Spot) -> Flow:
+    name = path.rpartition(".")[2]
+    if path.startswith(_LIBRARY_LOSS):
+        return _default_loss(name, given, spot)
+    if name in MODULES:
+        return Flow(value=LossModule(name, _reduction(given, MODULES[name].reduction), spot))
+    if name in FUNCTIONS and path.startswith(("torch", "F.")):
+        return _criterion(name, _reduction(given, FUNCTIONS[name].reduction), given, spot)
+    if path.startswith("torch.") and name in {"div", "true_divide", "mul", "multiply"} and len(given.args) > 1:
+        return scaled(given.args[0], given.args[1], divides="di" in name)
+    if path.startswith("torch.") and name in _MEANS:
+        return _mean(join(given.all).whole(), name, spot)
+    if name[:1].isupper() and any(f.whole().losses for f in given.keywords.values()):
+        return Flow(fields=tuple(given.keywords.items()))
+    return _unknown(name, NOTHING, given, spot)
+
+
+def _default_loss(kind: str, given: _Given, spot: Spot) -> Flow:
+    """``self.loss_function(...)``: the library's own loss of this kind."""
+    if kind in UNCOUNTED or not given.count:
+        honours = Honours.NO
+    else:
+        honours = Honours.PARTLY if kind in PARTLY_COUNTED else Honours.YES
+    return Flow(losses=frozenset({LossCall(spot, kind, honours, Maker.LIBRARY)}))
+
+
+def _reduction(given: _Given, default: str) -> Reduction:
+    said = given.keywords.get("reduction")
+    if said is None:
+        return Reduction(default)
+    if isinstance(said.value, Const) and said.value.value in {"mean", "sum", "none"}:
+        return Reduction(said.value.value)
+    return Reduction.UNKNOWN
+
+
+def _criterion(name: str, reduction: Reduction, given: _Given, spot: Spot) -> Flow:
+    """A loss of PyTorch: a mean is closed, a sum or a loss per item still open."""
+    honours = Honours.NO if reduction is Reduction.MEAN else Honours.OPEN
+    if reduction is Reduction.UNKNOWN and given.count:
+        honours = Honours.YES
+    return Flow(losses=frozenset({LossCall(spot, name, honours, Maker.CRITERION)}))
+
+
+def _method(base: Flow, target: Flow, name: str, given: _Given, spot: Spot) -> Flow:
+    """A method of something that is no object of the project."""
+    if name in {"get", "pop", "setdefault", "__getitem__"} and given.args and isinstance(given.args[0].value, Const):
+        key = given.args[0].value.value
+        return base.get(key) or tracing.entry_of(dataclasses.replace(base, value=None), key)
+    if name in {"detach", "item", "detach_", "numpy", "tolist"}:
+        return Flow(labels=base.labels, count=base.count)
+    if name in {"div", "div_", "mul", "mul_", "true_divide"} and given.args:
+        return scaled(base, given.args[0], divides="d" in name)
+    if name in _MEANS:
+        return _mean(join([base.whole(), *given.all]).whole(), name, spot)
+    if name in {"size", "dim", "numel", "type"} and not base.losses:
+        return NOTHING
+    return _unknown(name, target if target is not NOTHING else base, given, spot)
+
+
+def _unknown(name: str, base: Flow, given: _Given, spot: Spot) -> Flow:
+    """A call that is not followed: a loss by its name, a model by what it is handed, else what went in comes out."""
+    inner = join([*given.all, base])
+    everything = dataclasses.replace(inner.whole(), value=None)
+    if everything.losses:
+        return everything
+    if everything.labels and _is_loss_name(name):
+        honours = Honours.YES if given.count else Honours.NO
+        return Flow(losses=frozenset({LossCall(spot, name, honours, Maker.FUNCTION)}))
+    if _is_model_call(name, given):
+        honours = Honours.YES if given.count else Honours.NO
+        made = frozenset({LossCall(spot, name, honours, Maker.MODEL)})
+        return Flow(fields=(("loss", Flow(losses=made)),))
+    # A count that is handed on by its name, or with all else, is no part of what comes back.
+    return Flow(labels=everything.labels, count=base.whole().count or any(f.whole().count for f in given.args))
+
+
+def _is_loss_name(name: str) -> bool:
+    return _LOSS_NAME.search(name) is not None and _NO_LOSS.search(name) is None
+
+
+def _is_model_call(name: str, given: _Given) -> bool:
+    """Whether labels are handed over by their name, or with the whole batch, to something that may be a model."""
+    named = any(key == "labels" and flow.labels for key, flow in given.keywords.items())
+    return (named or given.rest.labels) and re.search(r"^(dict|update|copy|print|debug|info|log)", name) is None
+
+
+def scaled(left: Flow, right: Flow, *, divides: bool) -> Flow:
+    """A product or quotient: losses that meet the count are divided by it, a quotient by anything else closes them."""
+    whole_left, whole_right = left.whole(), right.whole()
+    both = dataclasses.replace(join([whole_left, whole_right]), value=None)
+    if both.losses and (whole_right.count or whole_left.count):
+        return dataclasses.replace(flows.counted(both), count=False)
+    if divides and both.losses and not isinstance(right.value, Const):
+        return flows.closed(both)
+    return both
+
+
+def _mean(flow: Flow, name: str, spot: Spot) -> Flow:
+    """A mean: of losses per item it closes them, of anything else made from labels it is a loss by hand."""
+    if flow.losses:
+        return flows.closed(dataclasses.replace(flow, value=None))
+    if flow.labels:
+        return Flow(losses=frozenset({LossCall(spot, name, Honours.NO, Maker.REDUCTION)}))
+    return Flow(count=flow.count)

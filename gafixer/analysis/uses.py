@@ -1,0 +1,81 @@
+"""What a file uses of Transformers: which heads it hands to a Trainer, and whether it accumulates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.site import Evidence
+from gafixer.analysis.values import Spot
+from gafixer.data.transformers import CAUSAL_HEADS, COUNTED_HEADS, HEAD_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gafixer.analysis.project import Project
+    from gafixer.analysis.source import Module
+    from gafixer.findings import Place
+
+__all__ = ["Uses", "uses"]
+
+_TRAINERS = re.compile(r"(?<!class )(?<!\w)\w*Trainer\(")
+_PATCHES = re.compile(r"^\s*(?:import gafixer\.patch|from gafixer(?:\.patch)? import (?:patch|apply))", re.MULTILINE)
+_STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
+_CLASS = re.compile(rf"\b{HEAD_NAME}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """A file that trains library heads with a Trainer.
+
+    `heads` are the names of the classes, `causal` says that all of them shift their labels themselves, `tokens` that
+    one of them scores tokens. `steps` is where the project accumulates, as far as it is seen.
+    """
+
+    heads: tuple[str, ...]
+    causal: bool
+    tokens: bool
+    trainer: Spot
+    steps: Evidence | None
+    path: str
+    place: Callable[[Spot], Place]
+
+
+def uses(module: Module, project: Project) -> Uses | None:
+    """What a file uses, or None where it hands no library head to a Trainer, or patches the library."""
+    source = module.source
+    trainer = _TRAINERS.search(source)
+    if trainer is None or "transformers" not in source or _PATCHES.search(source) is not None:
+        return None
+    libraries = {base for base, _ in module.imports().values()}
+    if not any(base.partition(".")[0] in {"transformers", "trl"} for base in libraries):
+        return None
+    known = {name for name, (base, _) in module.imports().items() if base.startswith("transformers")}
+    heads = tuple(sorted({name for name in _CLASS.findall(source) if name in known}))
+    if not heads:
+        return None
+    accumulates = _STEPS.search(source)
+    return Uses(
+        heads=heads,
+        causal=all(re.search(CAUSAL_HEADS, name) for name in heads),
+        tokens=any(re.search(COUNTED_HEADS, name) for name in heads),
+        trainer=_spot(module, trainer),
+        steps=_steps(module, project)
+        if accumulates is None
+        else Evidence(_spot(module, accumulates), "accumulates here"),
+        path=module.path,
+        place=module.place,
+    )
+
+
+def _steps(module: Module, project: Project) -> Evidence | None:
+    outside = (s for s in project.settings(module.path) if s.key == "gradient_accumulation_steps" and s.value != 1)
+    return next((s.where for s in outside), None)
+
+
+def _spot(module: Module, match: re.Match[str]) -> Spot:
+    start = module.source.rfind("\n", 0, match.start()) + 1
+    row = module.source.count("\n", 0, match.start()) + 1
+    column = len(module.source[start : match.start()].encode())
+    return Spot(module.path, row, column, row, column + len(match[0].encode()))

@@ -1,0 +1,159 @@
+"""Head by head, variant by variant: build, witness, drive, compare."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from gafixer.parity.batches import Variant, variants, window_for
+from gafixer.parity.drive import drive_trainer
+from gafixer.parity.figures import Figures, compare
+from gafixer.parity.inputs import Style
+from gafixer.parity.models import BuildError, TinyModel, builds
+from gafixer.parity.ranks import drive_ranks
+from gafixer.parity.reference import Witness, witness
+from gafixer.parity.windows import Window, copy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from gafixer.parity.drive import Driven
+    from gafixer.parity.heads import Head
+    from gafixer.parity.tasks import Problem
+
+__all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "prepare", "said"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model that runs, its window and what is known of it."""
+
+    tiny: TinyModel
+    variant: Variant
+    style: Style
+    window: Window
+    facts: Witness
+
+
+class Trouble(enum.Enum):
+    """Where a variant stopped that has no figures."""
+
+    NOT_BUILT = "not built"
+    NOT_DRIVEN = "not driven"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one variant: figures, or where and why it stopped."""
+
+    head: Head
+    variant: str
+    figures: Figures | None
+    trouble: Trouble | None = None
+    reason: str = ""
+    patched: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether the variant meets the bound."""
+        return self.figures is not None and self.figures.ok
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How every head is run: numbers, place, and how many microbatches make a window over how many ranks."""
+
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+    steps: int = 4
+    processes: int = 1
+    compiled: bool = False
+
+
+def _case(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
+    count = setting.steps * setting.processes
+    made = window_for(tiny.model, tiny.head.task, variant, microbatches=count, style=style)
+    window = Window(tuple(copy_of(m, setting.device, setting.dtype) for m in made.microbatches))
+    facts = witness(tiny.model.to(setting.device), window)
+    if facts.random:
+        raise ValueError("two forwards of the same batch differ: the head draws random numbers")
+    return Case(tiny, variant, style, window, facts)
+
+
+def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
+    """The head's smallest model that builds and runs this variant.
+
+    Raises:
+        BuildError: where none does.
+    """
+    failure = ""
+    for tiny in builds(head, variant.problem, setting.dtype):
+        for style in Style:
+            try:
+                return _case(tiny, variant, style, setting)
+            except NotImplementedError as error:
+                raise BuildError(str(error)) from error
+            except Exception as error:  # sizes may clash as late as in the forward; the next plan may fit
+                failure = failure or said(error)
+    raise BuildError(failure)
+
+
+def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
+    """Every variant of a head, ready to be driven; an outcome instead where it can't be built."""
+    last: dict[Problem | None, Case] = {}
+    for variant in variants(head.task):
+        try:
+            like = last.get(variant.problem)
+            case = _case(like.tiny, variant, like.style, setting) if like else prepare(head, variant, setting)
+        except Exception as error:  # whatever stops one variant is its reason; the others still run
+            yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error))
+            continue
+        last[variant.problem] = case
+        yield case
+
+
+def drive_case(case: Case, setting: Setting = Setting(), *, patched: bool = False) -> Outcome:
+    """One step of the installed `Trainer` over the case's window, as it is or with the patch."""
+    head, name = case.tiny.head, case.variant.name
+    try:
+        driven = _drive(case, setting, patched)
+    except Exception as error:  # the model runs by itself, so this is the trainer's doing, or the patch's
+        return Outcome(head, name, None, Trouble.NOT_DRIVEN, said(error), patched)
+    return Outcome(head, name, compare(driven.vector, case.facts, driven.logged), patched=patched)
+
+
+def _drive(case: Case, setting: Setting, patched: bool) -> Driven:
+    with _patch(patched):
+        if setting.processes > 1:
+            return drive_ranks(case.tiny.model, case.window, setting.processes)
+        return drive_trainer(case.tiny.model, case.window, torch_compile=setting.compiled)
+
+
+def _patch(on: bool) -> AbstractContextManager[None]:
+    """The patch, on or off. Importing it applies it, so off needs no import, but a way out once there was one."""
+    if not on and "gafixer.patch" not in sys.modules:
+        return contextlib.nullcontext()
+    patch = importlib.import_module("gafixer.patch")
+    return cast("AbstractContextManager[None]", patch.patched(on))
+
+
+def measure_head(head: Head, setting: Setting = Setting(), *, patched: bool = False) -> Iterator[Outcome]:
+    """The figures of every variant of a head, one by one."""
+    for case in cases(head, setting):
+        match case:
+            case Outcome():
+                yield case
+            case Case():
+                yield drive_case(case, setting, patched=patched)
+
+
+def said(error: Exception) -> str:
+    """An error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,0 +1,100 @@
+"""The same step on several ranks: worker processes over gloo, forked so that they hold the very same model."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gafixer.parity.drive import Driven, drive_trainer
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from gafixer.parity.windows import Window
+
+__all__ = ["drive_ranks"]
+
+_PATIENCE = 120.0  # seconds for the ranks to finish one step
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _forget_single_process() -> None:
+    """Accelerate keeps one state per process; a fork inherits the parent's, which knows of no other ranks."""
+    from accelerate.state import AcceleratorState  # type: ignore[import-untyped]  # accelerate ships no type information
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def _rank(rank: int, processes: int, port: int, answers: Connection, model: Any, window: Window) -> None:
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(processes),
+        LOCAL_WORLD_SIZE=str(processes),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+        ACCELERATE_USE_CPU="true",
+    )
+    torch.set_num_threads(1)
+    _forget_single_process()
+    try:
+        driven = drive_trainer(model, window, steps=len(window.microbatches) // processes, ddp_backend="gloo")
+        answers.send((driven.vector.numpy(), driven.logged))
+    except Exception as error:  # told to the parent, which raises it
+        answers.send(f"rank {rank}: {type(error).__name__}: {error}")
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def drive_ranks(model: Any, window: Window, processes: int) -> Driven:
+    """Train one step of the installed `Trainer` over the window, its microbatches dealt out to the ranks in turn.
+
+    Raises:
+        RuntimeError: where a rank fails, hangs, or ends with another gradient than the first.
+        ValueError: where the microbatches cannot be dealt out evenly.
+    """
+    if len(window.microbatches) % processes:
+        raise ValueError(f"{len(window.microbatches)} microbatches cannot be dealt out to {processes} ranks")
+    context = multiprocessing.get_context("fork")
+    port, workers, ends = _free_port(), [], []
+    for rank in range(processes):
+        answers, sending = context.Pipe(duplex=False)
+        worker = context.Process(target=_rank, args=(rank, processes, port, sending, model, window))
+        worker.start()
+        sending.close()
+        workers.append(worker)
+        ends.append(answers)
+    try:
+        found = [_answer(end, rank) for rank, end in enumerate(ends)]
+    finally:
+        for worker in workers:
+            worker.join(timeout=5)
+            worker.kill()
+    for rank, other in enumerate(found):
+        if not torch.allclose(other.vector, found[0].vector, equal_nan=True):
+            raise RuntimeError(f"rank {rank} ends with another gradient than rank 0")
+    return found[0]
+
+
+def _answer(end: Connection, rank: int) -> Driven:
+    try:
+        told = end.recv() if end.poll(_PATIENCE) else f"rank {rank}: no answer in {_PATIENCE:g} s"
+    except EOFError:
+        told = f"rank {rank}: died"
+    match told:
+        case str():
+            raise RuntimeError(told)
+        case (vector, logged):
+            return Driven(torch.from_numpy(vector), logged)
+        case _:
+            raise AssertionError(told)

@@ -1,0 +1,106 @@
+"""What the user said about the loss, and what kind of loss a Trainer has. Read from the objects, nothing is changed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from gafixer.patch import messages
+
+__all__ = ["averages_over_ranks", "bare_model", "parameters", "shape_of", "takes_count", "user_says_scaled"]
+
+
+def user_says_scaled(trainer: Any, count: Any) -> bool | None:
+    """Whether the user declared the loss scaled for accumulation (True) or a mean (False); None for no word on it.
+
+    `loss_is_scaled_for_ga` is the official switch; before it, setting `model_accepts_loss_kwargs` to other than what
+    the Trainer would have found was the way to say so.
+    """
+    switch = getattr(trainer, "loss_is_scaled_for_ga", None)
+    if switch is not None:
+        messages.once(trainer, f"loss_is_scaled_for_ga = {switch} is obeyed", logging.INFO)
+        return bool(switch)
+    accepts = getattr(trainer, "model_accepts_loss_kwargs", None)
+    if accepts is None or accepts == _found_by_trainer(trainer):
+        return None
+    messages.once(trainer, f"model_accepts_loss_kwargs = {accepts} is obeyed", logging.INFO)
+    return (bool(accepts) and count is not None) or getattr(trainer, "compute_loss_func", None) is not None
+
+
+def averages_over_ranks(args: Any) -> bool:
+    """Whether the count goes over all ranks. It does unless the user turned off what is on by default."""
+    fields = getattr(type(args), "__dataclass_fields__", {})
+    name = "average_tokens_across_devices"
+    return name not in fields or not fields[name].default or bool(getattr(args, name))
+
+
+def takes_count(compute_loss: Callable[..., Any]) -> bool:
+    """Whether a `compute_loss` can be called with `num_items_in_batch`."""
+    taken = parameters(getattr(compute_loss, "__func__", compute_loss))
+    return "num_items_in_batch" in taken or _any_keyword(taken)
+
+
+def bare_model(model: Any) -> Any:
+    """The head inside compiled, parallel and PEFT wrappers."""
+    while True:
+        if (inner := getattr(model, "_orig_mod", None)) is not None:
+            model = inner
+        elif type(model).__name__ in _WRAPPERS:
+            model = model.module
+        elif hasattr(model, "get_base_model") and hasattr(model, "peft_config"):
+            return model.get_base_model()
+        else:
+            return model
+
+
+_WRAPPERS = frozenset(
+    (
+        "DataParallel",
+        "DistributedDataParallel",
+        "FullyShardedDataParallel",
+        "DeepSpeedEngine",
+        "XlaFullyShardedDataParallel",
+    )
+)
+
+
+def _found_by_trainer(trainer: Any) -> bool:
+    """What `Trainer.__init__` found for `model_accepts_loss_kwargs`, over the releases that have it."""
+    head = bare_model(trainer.model)
+    taken = parameters(type(head).forward)
+    if _goes_by_name():
+        named = taken.get("loss_kwargs")
+        return named is not None and named.kind is inspect.Parameter.VAR_KEYWORD
+    if hasattr(head, "accepts_loss_kwargs"):
+        return bool(head.accepts_loss_kwargs)
+    return _any_keyword(taken)
+
+
+@functools.cache
+def _goes_by_name() -> bool:
+    """4.46 accepted a parameter of one name only."""
+    base = sys.modules["transformers.trainer"].Trainer
+    return "loss_kwargs" in inspect.unwrap(base.__init__).__code__.co_consts
+
+
+def shape_of(inputs: Any) -> object:
+    """What two batches share that a head treats alike: keys, dtypes and dimensions."""
+    if not isinstance(inputs, Mapping):
+        return type(inputs)
+    return frozenset((k, v.dtype, v.dim()) if isinstance(v, Tensor) else (k, None, 0) for k, v in inputs.items())
+
+
+def _any_keyword(taken: dict[str, inspect.Parameter]) -> bool:
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
+
+
+@functools.lru_cache(maxsize=256)
+def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """What a function takes, by name."""
+    return dict(inspect.signature(function).parameters)

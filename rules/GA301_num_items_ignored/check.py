@@ -1,0 +1,86 @@
+"""GA301: an override that takes the window's count and divides by something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.flow import Honours, Maker
+from gafixer.analysis.overrides import Kind
+from gafixer.data.transformers import COUNT, Division
+from gafixer.findings import Confidence, Related, Role, Severity
+from gafixer.rulebook import Rule
+from gafixer.wording import finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gafixer.analysis.flow import LossCall
+    from gafixer.analysis.overrides import OverrideSite
+    from gafixer.analysis.requirements import Target
+    from gafixer.findings import Finding
+
+
+def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
+    """At the signature: there the count arrives."""
+    if override.taken is None or override.missing or override.undivided:
+        return
+    dropped = [call for call in override.losses if call.honours is Honours.NO]
+    if not dropped:
+        return
+    yield finding(
+        RULE,
+        override,
+        override.spot,
+        _message(override, dropped, target),
+        severity=_severity(override, target),
+        confidence=Confidence.MEDIUM if override.mentions else Confidence.HIGH,
+        help_="sum the loss and divide it by the count, hand the count on, or tell Trainer after super().__init__(): "
+        "self.model_accepts_loss_kwargs = False",
+        related=[
+            *(Related(Role.MEAN, override.place(call.spot), _what(call)) for call in dropped),
+            *(
+                Related(Role.MEAN, override.place(call.via), "through this call")
+                for call in dropped
+                if call.via is not None
+            ),
+        ],
+    )
+
+
+def _severity(override: OverrideSite, target: Target) -> Severity:
+    if target.division is Division.ACCELERATE or override.divides:
+        return Severity.INFO
+    used = any(call.honours is Honours.YES for call in override.losses)
+    return Severity.WARNING if used or override.mentions or override.flags else Severity.ERROR
+
+
+def _message(override: OverrideSite, dropped: list[LossCall], target: Target) -> str:
+    how = "takes" if override.taken == COUNT else f"swallows in {override.taken}"
+    part = " for one of its losses" if any(call.honours is Honours.YES for call in override.losses) else ""
+    told = f"{override.title} {how} {COUNT} and does not use it{part}"
+    if override.divides or target.division is Division.ACCELERATE:
+        return f"{told}: each microbatch's mean weighs the same, whatever it counts"
+    if override.kind is Kind.LOSS_FUNCTION:
+        return (
+            f"{told}: Trainer leaves the division to it, so the gradient is gradient_accumulation_steps times too big"
+        )
+    return (
+        f"{told}: where the model takes loss kwargs Trainer leaves the division to it, and the gradient is "
+        f"gradient_accumulation_steps times too big ({target.name})"
+    )
+
+
+def _what(call: LossCall) -> str:
+    match call.maker:
+        case Maker.MODEL | Maker.SUPER:
+            return "this loss is a mean: the count isn't handed on"
+        case _:
+            return "this loss is a mean over one microbatch"
+
+
+RULE = Rule(
+    "GA301",
+    "num-items-ignored",
+    "A compute_loss, a compute_loss_func or a LOSS_MAPPING entry takes the window's count and does not use it.",
+    check_override=check,
+)
