@@ -100,11 +100,25 @@ _SEVERITIES = click.Choice(["error", "warning", "info"])
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: as many as pay]")
 @click.option("--isolated", is_flag=True, help="Read no configuration file.")
 @click.option("--trace", metavar="FILE:LINE", help="Tell how the loss there was evaluated, and where it became opaque.")
+@click.option("--fix", is_flag=True, help="Apply safe fixes to the files.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, as a patch; change nothing.")
+@click.option("--unsafe-fixes", is_flag=True, help="Apply, or show, also fixes that assume something.")
+@click.option("--fix-only", is_flag=True, help="Fix, and do not report what remains.")
+@click.option(
+    "--helpers",
+    type=click.Choice(["private", "import"]),
+    default="private",
+    show_default=True,
+    help="Fixes add a private function, or import gafixer.accumulate.",
+)
+@click.option("--show-fixes", is_flag=True, help="List what was fixed.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")
 def scan(**options: object) -> None:
     """Scan files and folders, the working directory by default; `-` is standard input.
 
-    Exit code: 0 nothing found, 1 findings, 2 a wrong option, an unreadable file or setting, an internal error.
+    Exit code: 0 nothing found, 1 findings (or --diff would change something), 2 a wrong option, an unreadable file or
+    setting, an internal error.
     """
     from gafixer import command
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import time
@@ -50,6 +51,18 @@ class Options:
     isolated: bool
     trace: str | None
     verbose: bool
+    fix: bool
+    diff: bool
+    unsafe_fixes: bool
+    fix_only: bool
+    show_fixes: bool
+    exit_non_zero_on_fix: bool
+    helpers: str
+
+    @property
+    def fixes(self) -> bool:
+        """Whether files are to be changed."""
+        return (self.fix or self.fix_only) and not self.diff
 
 
 @dataclass(slots=True)
@@ -60,6 +73,7 @@ class _Result:
     failures: list[Failure]
     texts: dict[str, str]
     files: int = 0
+    stdin: bytes = b""
 
     def add(self, outcome: Outcome) -> None:
         """Take in what one file came to."""
@@ -80,18 +94,89 @@ def scan(options: Options) -> int:
     if options.trace is not None:
         return _trace(options.trace, chosen)
     result = _run(options, chosen)
-    for failure in result.failures:
-        terminal.say(failure.line)
-        if failure.trace and (options.verbose or os.environ.get("GAFIXER_DEBUG")):
-            sys.stderr.write(failure.trace)
-    shown = [finding for finding in result.findings if finding.severity.rank >= chosen.min_severity.rank]
-    shown = _once(shown)
+    if options.diff or options.fixes:
+        return _fix(options, chosen, result, started)
+    return _report(options, chosen, result, started)
+
+
+def _report(options: Options, chosen: Settings, result: _Result, started: float) -> int:
+    _tell(options, result.failures)
+    shown = _shown(result, chosen)
     if not _print(options, shown, result):
         return _WRONG
     terminal.summary(shown, len(result.findings) - len(shown), result.files, time.perf_counter() - started)
     if result.failures:
         return _WRONG
     return _FOUND if shown and not options.exit_zero else _CLEAN
+
+
+def _shown(result: _Result, chosen: Settings) -> list[Finding]:
+    return _once([f for f in result.findings if f.severity.rank >= chosen.min_severity.rank])
+
+
+def _tell(options: Options, failures: Iterable[Failure]) -> None:
+    for failure in failures:
+        terminal.say(failure.line)
+        if failure.trace and (options.verbose or os.environ.get("GAFIXER_DEBUG")):
+            sys.stderr.write(failure.trace)
+
+
+def _fix(options: Options, chosen: Settings, result: _Result, started: float) -> int:
+    """Show the patch, or change the files and report what remains."""
+    from gafixer import fixing
+
+    shown, unsafe = _shown(result, chosen), options.unsafe_fixes
+    if options.paths == ("-",):
+        return _fix_stdin(options, chosen, result, unsafe=unsafe)
+    changed, failures = fixing.repair(shown, chosen, unsafe=unsafe, keep=options.fixes)
+    result.failures += failures
+    if options.diff:
+        _tell(options, result.failures)
+        terminal.write(fixing.patch(changed, Names(str(Path.cwd()))))
+        terminal.fixed([f for c in changed for f in c.fixed], len(changed), done=False)
+        return _WRONG if result.failures else _FOUND if changed and not options.exit_zero else _CLEAN
+    _rescan(chosen, result, [c.path for c in changed])
+    fixed = [f for c in changed for f in c.fixed]
+    if options.show_fixes:
+        for finding in fixed:
+            where = f"{Names(str(Path.cwd())).relative(finding.place.filename)}:{finding.place.span.start.row}"
+            terminal.say(f"fixed {where}: {finding.code} {finding.fix.message if finding.fix else ''}")
+    if options.fix_only:
+        _tell(options, result.failures)
+        code = _WRONG if result.failures else _CLEAN
+    else:
+        code = _report(options, chosen, result, started)
+    terminal.fixed(fixed, len(changed), done=True)
+    return _FOUND if code == _CLEAN and fixed and options.exit_non_zero_on_fix else code
+
+
+def _fix_stdin(options: Options, chosen: Settings, result: _Result, *, unsafe: bool) -> int:
+    """What standard input gives goes fixed to standard output."""
+    from gafixer import fixing
+
+    name = options.stdin_filename or "-"
+    made = fixing.change(result.stdin, name, chosen, unsafe=unsafe)
+    if isinstance(made, Failure):
+        result.failures.append(made)
+        made = None
+    _tell(options, result.failures)
+    if options.diff:
+        terminal.write(fixing.patch([made] if made else [], Names(str(Path.cwd()))))
+    else:
+        sys.stdout.buffer.write(made.content if made else result.stdin)
+        sys.stdout.flush()
+    if result.failures:
+        return _WRONG
+    return _FOUND if made and (options.diff or options.exit_non_zero_on_fix) and not options.exit_zero else _CLEAN
+
+
+def _rescan(chosen: Settings, result: _Result, paths: list[str]) -> None:
+    """What is found in files that were changed."""
+    changed = set(paths)
+    result.findings = [f for f in result.findings if f.place.filename not in changed]
+    scanner = Scanner(chosen)
+    for path in paths:
+        result.add(scanner.path(path))
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
@@ -113,7 +198,8 @@ def _settings(options: Options) -> Settings:
         exclude=None if options.exclude is None else tuple(Glob(word, str(here)) for word in options.exclude),
         extend_exclude=tuple(Glob(word, str(here)) for word in options.extend_exclude or ()),
     )
-    return settings.resolve(*([settings.load(config)] if config else []), typed)
+    chosen = settings.resolve(*([settings.load(config)] if config else []), typed)
+    return dataclasses.replace(chosen, import_helpers=options.helpers == "import")
 
 
 def _reject(options: Options) -> None:
@@ -147,6 +233,7 @@ def _run(options: Options, chosen: Settings) -> _Result:
         source = sys.stdin.buffer.read()
         outcome = Scanner(chosen).source(source, name)
         result.files = 1
+        result.stdin = source
         result.texts[name] = files.text(source)
         result.add(outcome)
         return result

@@ -10,13 +10,14 @@ from gafixer.analysis import prefilter
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module, UnreadableError
+    from gafixer.codemod.fixes import Fixer, Said
     from gafixer.settings import Settings
 
-__all__ = ["Report", "check_source", "trace", "wanted"]
+__all__ = ["Repaired", "Report", "check_source", "repair", "trace", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,15 @@ class Report:
     """What a scan of one file says, in the order of the places."""
 
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What fixing a file came to: its text before and after, and the findings that were mended."""
+
+    old: str
+    new: str
+    fixed: tuple[Finding, ...]
 
 
 def wanted(source: bytes) -> bool:
@@ -54,30 +64,119 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
     try:
         module = Module.read(_name(path), path, source, whole=whole)
-        said = list(_said(module, project, about, settings))
+        found = _fixable(module, project, settings) if prefilter.Matter.BACKWARD in about else []
+        found += [f for f in _others(module, project, about, settings) if f.code in settings.selected]
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
     except UnreadableError as error:
         return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
+    return Report(tuple(_loudest(found)))
+
+
+def _fixable(module: Module, project: Project, settings: Settings) -> list[Finding]:
+    """What is said of a module's sites, with fixes for what is shown."""
+    said, found = _said(module, project, settings)
+    shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    if not shown:
+        return found
+    fixer = _fixer(module, project, settings)
+    made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
+    return [dataclasses.replace(f, fix=made.get((f.code, f.place))) for f in found]
+
+
+def _loudest(findings: list[Finding]) -> list[Finding]:
+    """In the order of the places; of what one rule says of one place the loudest."""
     found: dict[tuple[str, Place], Finding] = {}
-    for finding in said:
-        if finding.code in settings.selected:
-            key = (finding.code, finding.place)
-            if key not in found or finding.severity.rank > found[key].severity.rank:
-                found[key] = finding
-    return Report(tuple(sorted(found.values(), key=lambda f: f.order)))
+    for finding in findings:
+        key = (finding.code, finding.place)
+        if key not in found or finding.severity.rank > found[key].severity.rank:
+            found[key] = finding
+    return sorted(found.values(), key=lambda f: f.order)
 
 
-def _said(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
-    """What the rules say of a module's sites, heads and overrides; of one subject what precedence leaves."""
+def repair(
+    source: bytes, path: str, project: Project, settings: Settings, accept: Callable[[Finding, bytes], bool]
+) -> Repaired | None:
+    """Fix one file in memory: all findings that have a fix and that `accept` takes, given the source that they are in.
+
+    None: there is nothing to fix.
+
+    Raises:
+        UnreadableError: the file is no Python.
+    """
+    from gafixer.analysis.source import Module
+
+    first = Module.read(_name(path), path, source, whole=True)
+    module, fixed = first, list[Finding]()
+    for _ in range(_MOST_ROUNDS):
+        new, mended = _round(module, project, settings, accept)
+        if not mended:
+            break
+        fixed += mended
+        module = module.changed(new)
+    return Repaired(first.source, module.source, tuple(fixed)) if fixed else None
+
+
+#: A fix can bring to light what it hid; this is far beyond what was ever seen.
+_MOST_ROUNDS = 8
+
+
+def _round(
+    module: Module, project: Project, settings: Settings, accept: Callable[[Finding, bytes], bool]
+) -> tuple[str, list[Finding]]:
+    """The plans of all windows at once; where none is left, one window that needs more than one plan."""
+    from gafixer.codemod import edits
+
+    said, found = _said(module, project, settings)
+    shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    if not shown:
+        return module.source, []
+    fixer = _fixer(module, project, settings)
+    made = fixer.fixes(said, shown)
+    offered = [dataclasses.replace(f, fix=made[f.code, f.place][0]) for f in shown if (f.code, f.place) in made]
+    taken = [f for f in offered if f.fix is not None and f.fix.edits and accept(f, module.source.encode())]
+    plans = dict.fromkeys(plan for f in taken if (plan := made[f.code, f.place][1]) is not None)
+    new, applied = fixer.together(list(plans))
+    if applied:
+        return new, [f for f in taken if made[f.code, f.place][1] in applied]
+    if not taken or taken[0].fix is None:
+        return module.source, []
+    return edits.apply(module.source, taken[0].fix.edits), [f for f in taken if f.fix == taken[0].fix]
+
+
+def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
+    from gafixer.codemod.fixes import Fixer
+
+    def scan(text: str) -> tuple[list[Said], list[Finding]]:
+        said, found = _said(module.changed(text), project, settings)
+        return said, [f for f in found if f.severity.rank >= settings.min_severity.rank]
+
+    return Fixer(module.source, module.path, settings, scan)
+
+
+def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:
+    """What is said of each site, and the findings that remain of it, in the order of the places."""
+    from gafixer import precedence, rulebook
+    from gafixer.analysis import build
+
+    rules = [r for r in rulebook.load() if r.check is not None]
+    found: list[Finding] = []
+    said: list[Said] = []
+    for site in build.sites(module, project):
+        every = [f for rule in rules if rule.check is not None for f in rule.check(site)]
+        kept = [f for f in precedence.settle(every) if f.code in settings.selected]
+        every = [f for f in every if f.code in settings.selected]
+        if every:
+            said.append((site, tuple(every), tuple(kept)))
+        found += kept
+    return said, _loudest(found)
+
+
+def _others(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
+    """What the rules say of a module's heads and overrides; of one subject what precedence leaves."""
     from gafixer import precedence, rulebook
 
     rules = rulebook.load()
-    if prefilter.Matter.BACKWARD in about:
-        from gafixer.analysis import build
-
-        for site in build.sites(module, project):
-            yield from precedence.settle(f for rule in rules if rule.check is not None for f in rule.check(site))
     if about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER | prefilter.Matter.USER):
         from gafixer.analysis import heads, overrides, requirements, uses
 

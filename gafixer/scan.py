@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from gafixer import engine, files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gafixer.analysis.project import Project
     from gafixer.findings import Finding
     from gafixer.settings import Settings
@@ -81,6 +83,21 @@ class Scanner:
         here = tuple(finding for finding in report.findings if finding.place.filename == path)
         elsewhere = tuple(finding for finding in report.findings if finding.place.filename != path)
         return Outcome((*suppress(source, here), *elsewhere))
+
+
+    def repair(
+        self, source: bytes, path: str, accept: Callable[[Finding], bool]
+    ) -> engine.Repaired | Failure | None:
+        """Fix a file in memory: the findings that `accept` takes and that no comment silences."""
+        from gafixer.suppress import suppress
+
+        def take(finding: Finding, now: bytes) -> bool:
+            return accept(finding) and bool(suppress(now, [finding]))
+
+        try:
+            return engine.repair(source, path, self.project, self._settings, take)
+        except Exception as error:  # one file's trouble is not the other files'
+            return _internal(path, error)
 
 
 def _internal(path: str, error: Exception) -> Failure:

@@ -25,13 +25,17 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a scan. `selected` holds rule codes, after `select`, `extend-select` and `ignore`."""
+    """The settings of a scan. `selected` holds rule codes, after `select`, `extend-select` and `ignore`.
+
+    `import_helpers`: fixes call `gafixer.accumulate` instead of adding a private function to the file.
+    """
 
     selected: frozenset[str]
     min_severity: Severity = Severity.WARNING
     exclude: tuple[Glob, ...] = tuple(map(Glob, DEFAULT_EXCLUDE))
     #: A version of Transformers, or a range of them; None: what the project requires.
     target_transformers: str | None = None
+    import_helpers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gafixer.findings import Finding
 
-__all__ = ["Progress", "has_colour", "markdown", "say", "summary", "write"]
+__all__ = ["Progress", "fixed", "has_colour", "markdown", "say", "summary", "write"]
 
 _PATIENCE = 1.0  # seconds before a scan is called long
 
@@ -64,6 +64,13 @@ def summary(shown: Sequence[Finding], hidden: int, files: int, seconds: float) -
     found = f"found {', '.join(parts)}" if parts else "found nothing"
     more = f" ({hidden} below the minimum severity)" if hidden else ""
     say(f"{found}{more} in {_count(files, 'file')}, {seconds:.2f} s")
+
+
+def fixed(findings: Sequence[Finding], files: int, *, done: bool) -> None:
+    """Say in one line what was fixed, or would be."""
+    if findings:
+        did = "fixed" if done else "would fix"
+        say(f"{did} {_count(len(findings), 'finding')} in {_count(files, 'file')}")
 
 
 def _count(number: int, word: str) -> str:

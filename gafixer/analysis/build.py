@@ -99,6 +99,7 @@ class _Maker:
             by_epoch=window.loop is not None and window.loop.trips is None,
             ranks=self._search(_RANKS, "several ranks average their gradients here"),
             drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
+            modules=tuple((module.path, module.source) for module in self._around.modules),
         )
 
     def _place(self, spot: Spot) -> Place:

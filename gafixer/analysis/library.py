@@ -99,6 +99,7 @@ def _atom(
         target=target,
         ignore=module.ignore,
         weighted=module.weighted,
+        made=module.spot,
     )
     return Detached(atom) if args and isinstance(args[0], Detached) and isinstance(target, Detached) else atom
 

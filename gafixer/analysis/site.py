@@ -124,7 +124,8 @@ class Site:
     `events` are those of its run, in order. `steps` is G as the code spells it, `steps_default` its number where one
     is written, `steps_given` where a framework was told it. `ranks` says where the project shows several ranks,
     `drop_last` where a loader drops its short last batch. `place` turns a spot into a place, `source` into its text;
-    `reported` gives the terms of a figure that is logged.
+    `reported` gives the terms of a figure that is logged. `modules` are the files that its run looked into, the
+    scanned one first: path and text.
     """
 
     backward: Event
@@ -143,6 +144,7 @@ class Site:
     by_epoch: bool = False
     ranks: Evidence | None = None
     drop_last: Evidence | None = None
+    modules: tuple[tuple[str, str], ...] = ()
 
     def own(self, spot: Spot | None) -> Spot:
         """The spot where a finding about `spot` belongs: itself, or the call in the scanned file that leads to it."""

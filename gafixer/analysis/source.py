@@ -191,6 +191,14 @@ class Module:
         nodes = parse(decoded)
         return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
 
+    def changed(self, source: str) -> Module:
+        """The same module with other text.
+
+        Raises:
+            UnreadableError: the text does not parse.
+        """
+        return Module(self.name, self.path, source, self.is_package, [Block("", 1, None, parse(source))])
+
     @property
     def broken(self) -> bool:
         """Whether a block that was looked at is no valid Python by itself."""

@@ -192,6 +192,13 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
     if name in {"_foreach_div_", "_foreach_mul_"} and len(args) > 1 and "grad" in text(_element(args[0])):
         rescale(run, algebra.divide(Const(1), args[1], spot) if "div" in name else args[1], spot)
         return Const(None)
+    if path.startswith("gafixer.accumulate.divide_gradients") and len(args) > 1:
+        count = args[-1] if name == "divide_gradients" else reductions.everywhere(args[-1])
+        factor = algebra.divide(Const(1), count, spot)
+        if name == "divide_gradients_accelerated":
+            factor = algebra.multiply(factor, Attr(args[0], "gradient_accumulation_steps"), spot)
+        rescale(run, factor, spot)
+        return Const(None)
     if name == "initialize" and "deepspeed" in path:
         return Sequence((Sym("model_engine"), Sym("optimizer"), Sym("dataloader"), Sym("lr_scheduler")))
     if name in {"all_reduce", "reduce"} and path.startswith("torch.distributed"):

@@ -313,7 +313,8 @@ class Atom:
 
     `target`, `ignore`, `weighted` and `mask` say what its items are; `loops` are the loops around it, `accumulated`
     the loop over which it was summed up; `everywhere` says that it was summed over ranks; `samples` that a sample was
-    reduced to one number before, so that the items are samples.
+    reduced to one number before, so that the items are samples. `made` is where the loss object was made, the call
+    itself for a function.
     """
 
     kind: Kind
@@ -329,6 +330,7 @@ class Atom:
     accumulated: int | None = None
     everywhere: bool = False
     samples: bool = False
+    made: Spot | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,104 @@
+"""What rewritten training code may call: divide the gradients of a window by its number of items.
+
+    num_items = 0
+    for i, (tokens, labels) in enumerate(loader):
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), labels.flatten(), reduction="sum")
+        num_items += labels.ne(-100).sum()
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            divide_gradients(model.parameters(), num_items)
+            num_items = 0
+            optimizer.step()
+            optimizer.zero_grad()
+
+The losses of a window go backward as sums, so that their gradients add up to the gradient of the window's sum; one
+division by the window's items makes it the gradient of the window's mean, however the items are spread over
+microbatches and ranks. The count may stay a tensor on the device: it is read once per window. Call these before
+gradients are clipped and before `unscale_` or after it; both orders are exact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import Tensor
+
+__all__ = ["divide_gradients", "divide_gradients_accelerated", "divide_gradients_over_ranks", "items_per_rank"]
+
+#: Accelerate's backends that keep gradients to themselves and step inside backward.
+_OUT_OF_REACH = ("DEEPSPEED", "MEGATRON_LM")
+
+
+def divide_gradients(parameters: Iterable[Tensor], num_items: float | Tensor) -> None:
+    """Divide the gradients of one process by `num_items`, the items of its window; by 1 where there are none.
+
+    Gradients may be sparse or sharded (DTensor). `num_items` is a number or a tensor of one element, on any device.
+
+    Raises:
+        RuntimeError: no parameter holds a gradient: they were stepped or cleared before.
+    """
+    _divide(_gradients(parameters), float(num_items))
+
+
+def divide_gradients_over_ranks(parameters: Iterable[Tensor], num_items: float | Tensor) -> None:
+    """Divide gradients that DDP or FSDP averaged over ranks; `num_items` are the items of this rank's window.
+
+    The sum of all ranks' losses over the sum of their items is the average gradient times ranks over all items. Every
+    rank must call this, also one whose window is empty of items. Without a process group it is `divide_gradients`.
+
+    Raises:
+        RuntimeError: as for `divide_gradients`.
+    """
+    gradients = _gradients(parameters)
+    total = torch.as_tensor(num_items, device=gradients[0].device).clone()
+    ranks = 1
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(total)
+        ranks = dist.get_world_size()
+    _divide(gradients, float(total) / ranks)
+
+
+def divide_gradients_accelerated(accelerator: Any, parameters: Iterable[Tensor], num_items: float | Tensor) -> None:
+    """The same under Accelerate, where ``accelerator.sync_gradients`` says that gradients are whole.
+
+    `Accelerator.backward` divides by ``gradient_accumulation_steps``, which is undone here.
+
+    Raises:
+        RuntimeError: as for `divide_gradients`, or a backend keeps its gradients to itself.
+    """
+    if accelerator.distributed_type in _OUT_OF_REACH:
+        raise RuntimeError(f"{accelerator.distributed_type} keeps its gradients to itself: divide the loss instead")
+    gradients = _gradients(parameters)
+    total = accelerator.reduce(torch.as_tensor(num_items, device=gradients[0].device).clone(), "sum")
+    _divide(gradients, float(total) / (accelerator.num_processes * accelerator.gradient_accumulation_steps))
+
+
+def items_per_rank(num_items: float | Tensor) -> float:
+    """The items of all ranks over the number of ranks: what a loss's sum is divided by under averaged gradients.
+
+    Every rank must call this. 1 where no rank has items.
+    """
+    total = torch.as_tensor(num_items).clone()
+    ranks = 1
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(total)
+        ranks = dist.get_world_size()
+    return float(total) / ranks or 1.0
+
+
+def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
+    found = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not found:
+        raise RuntimeError("no gradients to divide: they were stepped or cleared before")
+    return found
+
+
+def _divide(gradients: list[Tensor], divisor: float) -> None:
+    for gradient in gradients:
+        gradient.div_(divisor or 1.0)

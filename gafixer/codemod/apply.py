@@ -1,0 +1,324 @@
+"""One libcst transformation of a file: the parts of its plans, all at once."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gafixer.codemod.locate import Locator, Statement
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Operand, Remove, Replace, Rewrite, Unwrap, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gafixer.codemod.plan import Part
+    from gafixer.codemod.tree import Tree
+
+__all__ = ["rewrite"]
+
+_STASH = "_gafixer_moved_"
+
+
+def rewrite(
+    tree: Tree, parts: Iterable[Part], top: Sequence[str] = (), top_row: int = 1, imports: Sequence[str] = ()
+) -> str:
+    """The new source.
+
+    `top` are functions to put before the top-level statement that row `top_row` is in, `imports` import statements to
+    add.
+
+    Raises:
+        DeclinedError: a part's place could not be found.
+    """
+    try:
+        module = cst.parse_module(tree.source)
+    except cst.ParserSyntaxError as error:
+        raise DeclinedError("libcst does not parse this file") from error
+    change = _Change(Locator(tree, module), module)
+    for part in parts:
+        change.take(part)
+    changed = module.visit(change)
+    assert isinstance(changed, cst.Module)
+    if change.moved:
+        changed = changed.visit(_Unstash(change.moved))
+        assert isinstance(changed, cst.Module)
+    return _with_top(tree, module, changed, top, top_row, imports).code
+
+
+class _Change(cst.CSTTransformer):
+    def __init__(self, locator: Locator, module: cst.Module) -> None:
+        self._locate = locator
+        self._config = module.config_for_parsing
+        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword]] = defaultdict(list)
+        self._removed: set[cst.CSTNode] = set()
+        self._rewritten: dict[cst.CSTNode, Statement] = {}
+        self._moved: dict[cst.CSTNode, str] = {}
+        self._beside: dict[cst.CSTNode, list[tuple[Where, int, int, Statement]]] = defaultdict(list)
+        self.moved: dict[str, Statement] = {}
+
+    def take(self, part: Part) -> None:
+        """Look up the places of a part."""
+        match part:
+            case Replace() | Unwrap() | Keyword():
+                self._expressions[self._locate.expression(part.spot)].append(part)
+            case Rewrite(spot=spot, code=code):
+                self._rewritten[self._locate.statement(spot)] = cst.parse_statement(code, self._config)
+            case Remove(spot=spot):
+                self._removed.add(self._locate.statement(spot))
+            case Insert(spot=spot, where=where, code=code, rank=rank):
+                new = cst.parse_statement(code, self._config)
+                self._beside[self._locate.statement(spot)].append((where, rank, spot.row, new))
+            case Move(spot=spot, anchor=anchor, where=where, rank=rank):
+                name = f"{_STASH}{len(self._moved)}"
+                self._moved[self._locate.statement(spot)] = name
+                new = cst.parse_statement(name, self._config)
+                self._beside[self._locate.statement(anchor)].append((where, rank, spot.row, new))
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def] # libcst's own signature is a TypeVar per node
+        """Change expressions; blocks have methods of their own."""
+        done = super().on_leave(original_node, updated_node)
+        for part in self._expressions.get(original_node, ()):
+            match part:
+                case Replace(code=code):
+                    done = cst.parse_expression(code, self._config)
+                case Unwrap(keep=keep):
+                    assert isinstance(done, cst.BaseExpression)
+                    done = _operand(done, keep)
+                case Keyword(name=name, code=code):
+                    assert isinstance(done, cst.CSTNode)
+                    done = _with_keyword(done, name, code)
+        return done
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def leave_IndentedBlock(  # noqa: N802 - libcst's own naming
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
+
+    def leave_Module(  # noqa: N802 - the same
+        self, original_node: cst.Module, updated_node: cst.Module
+    ) -> cst.Module:
+        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
+
+    def _statements(self, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode]) -> list[Statement]:
+        made: list[Statement] = []
+        orphans: list[cst.EmptyLine] = []
+        for original, updated in zip(before, after, strict=True):
+            assert isinstance(updated, Statement)
+            if original in self._rewritten:
+                updated = self._rewritten[original].with_changes(leading_lines=updated.leading_lines)
+            beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
+            new = {where: [entry[3] for entry in beside if entry[0] is where] for where in Where}
+            if orphans:
+                updated = updated.with_changes(leading_lines=[*orphans, *updated.leading_lines])
+                orphans = []
+            made += new[Where.START]
+            ahead = new[Where.BEFORE]
+            if ahead and original not in self._removed and original not in self._moved:
+                blank, rest = _blank_and_rest(updated.leading_lines)
+                made += [ahead[0].with_changes(leading_lines=blank), *ahead[1:]]
+                updated = updated.with_changes(leading_lines=rest)
+            else:
+                made += ahead
+            if original in self._moved:
+                blank, rest = _blank_and_rest(updated.leading_lines)
+                self.moved[self._moved[original]] = updated.with_changes(leading_lines=rest)
+                orphans = blank if blank and made else []
+            elif original in self._removed:
+                orphans = list(updated.leading_lines)
+            else:
+                made.append(updated)
+            made += new[Where.AFTER]
+        return made or [cst.SimpleStatementLine([cst.Pass()])]
+
+
+class _Unstash(cst.CSTTransformer):
+    """Puts moved statements where their names stand for them."""
+
+    def __init__(self, moved: dict[str, Statement]) -> None:
+        self._moved = moved
+
+    def leave_SimpleStatementLine(  # noqa: N802 - libcst's own naming
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> Statement:
+        match original_node.body:
+            case [cst.Expr(value=cst.Name(value=name))] if name in self._moved:
+                found = self._moved[name]
+                return found.with_changes(leading_lines=[*updated_node.leading_lines, *found.leading_lines])
+            case _:
+                return updated_node
+
+
+def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
+    """Blank lines at the head, and the rest, which begins with a comment."""
+    first = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+    return list(lines[:first]), list(lines[first:])
+
+
+def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
+    match node, keep:
+        case cst.BinaryOperation(left=kept), Operand.LEFT:
+            pass
+        case cst.BinaryOperation(right=kept), Operand.RIGHT:
+            pass
+        case cst.Call(args=[cst.Arg(value=kept), *_]), Operand.ARGUMENT:
+            pass
+        case cst.Call(func=cst.Attribute(value=kept)), Operand.RECEIVER:
+            pass
+        case _:
+            raise DeclinedError("a division could not be taken apart")
+    if node.lpar and not kept.lpar and isinstance(kept, cst.BinaryOperation | cst.UnaryOperation | cst.IfExp):
+        kept = kept.with_changes(lpar=node.lpar, rpar=node.rpar)
+    return kept
+
+
+def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
+    if not isinstance(node, cst.Call):
+        raise DeclinedError("a loss call could not be located")
+    value = cst.parse_expression(code)
+    for position, arg in enumerate(node.args):
+        if arg.keyword is not None and arg.keyword.value == name:
+            args = list(node.args)
+            args[position] = arg.with_changes(value=value)
+            return node.with_changes(args=args)
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    new = cst.Arg(value, cst.Name(name), equal)
+    if not node.args:
+        return node.with_changes(args=[new])
+    *first, last = node.args
+    if isinstance(last.comma, cst.Comma):  # one argument a line, with a comma after the last: keep both habits
+        between = first[-1].comma if first else cst.Comma(whitespace_after=node.whitespace_before_args)
+        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
+    else:
+        space = (
+            first[-1].comma.whitespace_after
+            if first and isinstance(first[-1].comma, cst.Comma)
+            else cst.SimpleWhitespace(" ")
+        )
+        new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
+        last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
+    return node.with_changes(args=[*first, last, new])
+
+
+# -- the top level ---------------------------------------------------------------------------------------------------
+
+
+def _with_top(
+    tree: Tree, before: cst.Module, after: cst.Module, top: Sequence[str], row: int, imports: Sequence[str]
+) -> cst.Module:
+    """Put functions before the top-level function or class that row is in; for a script, after its imports."""
+    if not top and not imports:
+        return after
+    body = list(after.body)
+    header = list(after.header)
+    if top:
+        position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
+        defines = isinstance(tree.root.body[position], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        # Statements of the top level are never moved or removed, so both trees count them alike.
+        index = _index(before, position) if defines else _import_index(after.body)
+        made = [cst.parse_statement(text, before.config_for_parsing) for text in top]
+        above = _two_blank(header if index == 0 else [])
+        if index == 0 and header:
+            header = above
+            made = [made[0], *(_spaced(node) for node in made[1:])]
+        elif index:
+            made = [_spaced(node) for node in made]
+        if index < len(body):
+            body[index] = _spaced(body[index])
+        body[index:index] = made
+    for line in imports:
+        _insert_import(body, line, cst.parse_statement(line, before.config_for_parsing))
+    return after.with_changes(header=header, body=body)
+
+
+def _two_blank(lines: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """Lines that end with two blank ones."""
+    kept = list(lines)
+    while kept and kept[-1].comment is None:
+        kept.pop()
+    return [*kept, *[cst.EmptyLine(indent=False)] * 2] if kept else []
+
+
+def _spaced(node: Statement) -> Statement:
+    """A statement with at least two blank lines above it and above its comments."""
+    lines = list(getattr(node, "leading_lines", ()))
+    blank = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+    return (
+        node.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * (2 - blank), *lines]) if blank < 2 else node
+    )
+
+
+def _index(module: cst.Module, position: int) -> int:
+    """Which line or compound of the module holds its n-th statement."""
+    seen = 0
+    for index, node in enumerate(module.body):
+        seen += len(node.body) if isinstance(node, cst.SimpleStatementLine) else 1
+        if seen > position:
+            return index
+    raise DeclinedError("the function could not be located at the top level")
+
+
+def _is_import(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.SimpleStatementLine) and any(
+        isinstance(s, cst.Import | cst.ImportFrom) for s in node.body
+    )
+
+
+def _import_index(body: Sequence[cst.CSTNode]) -> int:
+    """After the imports at the head of the file."""
+    last = 0
+    for index, node in enumerate(body):
+        if _is_import(node):
+            last = index + 1
+        elif isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
+            break
+    return last
+
+
+def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
+    """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports.
+
+    A `from` import goes behind all.
+    """
+    if line.startswith("from "):
+        body.insert(_import_index(body), new)
+        return
+    plain: list[tuple[int, str]] = []
+    first = None
+    for index, node in enumerate(body):
+        match node:
+            case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
+                plain.append((index, cst.Module([]).code_for_node(name)))
+            case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name(value="__future__"))]):
+                first = None
+            case cst.SimpleStatementLine(body=[cst.ImportFrom(module=module)]) if module is not None and first is None:
+                root = cst.Module([]).code_for_node(module).partition(".")[0]
+                first = None if root in sys.stdlib_module_names else index
+            case cst.FunctionDef() | cst.ClassDef():
+                break
+            case _:
+                pass
+    mine = line.split()[1]
+    ours = [(i, name) for i, name in plain if name.partition(".")[0] not in sys.stdlib_module_names]
+    smaller = [i for i, name in ours if name < mine]
+    if smaller:
+        body.insert(smaller[-1] + 1, new)
+        return
+    where = ours[0][0] if ours else first
+    if where is None:
+        where = plain[-1][0] + 1 if plain else 0
+        body.insert(where, new)
+        return
+    following = body[where]
+    body[where : where + 1] = [
+        new.with_changes(leading_lines=getattr(following, "leading_lines", ())),
+        following.with_changes(leading_lines=()),
+    ]

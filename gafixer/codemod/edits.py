@@ -1,0 +1,60 @@
+"""Edits are the difference between a file and what the codemod made of it: one computation for all that shows them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from gafixer.findings import Edit, Position, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["apply", "between", "unified"]
+
+
+def between(old: str, new: str) -> tuple[Edit, ...]:
+    """The edits, by whole lines, that make `new` of `old`. Lines end at newlines only."""
+    before, after = _lines(old), _lines(new)
+    found = []
+    for tag, start, end, first, last in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            span = Span(_position(before, start), _position(before, end))
+            found.append(Edit(span, "".join(after[first:last])))
+    return tuple(found)
+
+
+def apply(old: str, edits: Iterable[Edit]) -> str:
+    """`old` with edits made, which do not overlap."""
+    lines = _lines(old)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+
+    def offset(position: Position) -> int:
+        return starts[position.row - 1] + position.column - 1
+
+    for edit in sorted(edits, key=lambda e: e.span, reverse=True):
+        old = old[: offset(edit.span.start)] + edit.content + old[offset(edit.span.end) :]
+    return old
+
+
+def unified(old: str, new: str, name: str) -> str:
+    """A patch that git applies. `name` is relative and posix."""
+    made = []
+    for line in difflib.unified_diff(_lines(old), _lines(new), f"a/{name}", f"b/{name}"):
+        made.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(made)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; a form feed ends none."""
+    kept = text.split("\n")
+    return [f"{line}\n" for line in kept[:-1]] + ([kept[-1]] if kept[-1] else [])
+
+
+def _position(lines: list[str], index: int) -> Position:
+    """Where a line begins; past the last line, the end of the text."""
+    if index < len(lines) or not lines or lines[-1].endswith("\n"):
+        return Position(index + 1, 1)
+    return Position(len(lines), len(lines[-1]) + 1)

@@ -1,0 +1,168 @@
+"""Fixes for the findings of a file: a plan per window, applied, and offered only where the result was checked."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+from gafixer.codemod import edits
+from gafixer.codemod.compose import SEPARATE, compose, window_key
+from gafixer.codemod.helper import NAME, Added, added, imported, present
+from gafixer.codemod.plan import DeclinedError, Insert, Plan, Replace, Rewrite, merge
+from gafixer.codemod.tree import DEEPEST, Tree
+from gafixer.findings import Applicability, Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gafixer.analysis.site import Site
+    from gafixer.findings import Finding, Place
+    from gafixer.settings import Settings
+
+__all__ = ["Fixer", "Key", "Said"]
+
+#: What is said of a site: all of it, and what remains after precedence.
+Said: TypeAlias = "tuple[Site, tuple[Finding, ...], tuple[Finding, ...]]"
+#: What tells findings of a file apart.
+Key: TypeAlias = "tuple[str, Place]"
+#: Source -> what is said of it, and the findings that are shown.
+Scan: TypeAlias = "Callable[[str], tuple[Sequence[Said], Sequence[Finding]]]"
+
+
+class Fixer:
+    """Makes and checks the fixes of one file: of findings that the settings show. `scan` looks at changed source."""
+
+    def __init__(self, source: str, path: str, settings: Settings, scan: Scan, rounds: int = 2) -> None:
+        self._tree = Tree(source, path)
+        self._settings = settings
+        self._scan = scan
+        self._rounds = rounds
+        self._made: dict[Plan, str] = {}
+
+    def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Key, tuple[Fix, Plan | None]]:
+        """Code and place of a finding -> its fix, and the plan behind it where there is one to apply."""
+        keys = {(f.code, f.place) for f in shown}
+        groups: dict[object, list[Said]] = {}
+        for entry in said:
+            groups.setdefault(window_key(entry[0]), []).append(entry)
+        made: dict[Key, tuple[Fix, Plan | None]] = {}
+        for group in groups.values():
+            remaining = {(f.code, f.place): f for _, _, kept in group for f in kept if (f.code, f.place) in keys}
+            if remaining:
+                made.update(self._of_window(group, remaining, shown))
+        return made
+
+    def together(self, plans: Sequence[Plan]) -> tuple[str, list[Plan]]:
+        """The source after all plans that go together, and these; of two that don't, the first."""
+        source, taken = self._tree.source, list[Plan]()
+        for plan in plans:
+            try:
+                source = self.apply([*taken, plan])
+            except DeclinedError:
+                continue
+            taken.append(plan)
+        return source, taken
+
+    def _of_window(
+        self, group: Sequence[Said], remaining: dict[Key, Finding], shown: Sequence[Finding]
+    ) -> dict[Key, tuple[Fix, Plan | None]]:
+        """One fix for all findings of a window; where that can't be, one for each kind that stands alone."""
+        try:
+            whole = self._fix(group, tuple(remaining.values()), shown, None)
+            return dict.fromkeys(remaining, whole)
+        except DeclinedError as reason:
+            prose = Fix(Applicability.DISPLAY, f"not rewritten: {reason}")
+        made: dict[Key, tuple[Fix, Plan | None]] = dict.fromkeys(remaining, (prose, None))
+        for code in sorted(SEPARATE & {code for code, _ in remaining}):
+            mine = {key: f for key, f in remaining.items() if key[0] == code}
+            if len(mine) == len(remaining):
+                continue
+            try:
+                made.update(dict.fromkeys(mine, self._fix(group, tuple(mine.values()), shown, code)))
+            except DeclinedError:
+                continue
+        return made
+
+    def _fix(
+        self, group: Sequence[Said], remaining: Sequence[Finding], shown: Sequence[Finding], only: str | None
+    ) -> tuple[Fix, Plan | None]:
+        if self._tree.depth > 3 * DEEPEST:
+            raise DeclinedError("nesting")
+        asked = [
+            (site, [f for f in every if f.severity.rank >= self._settings.min_severity.rank and only in {None, f.code}])
+            for site, every, _ in group
+        ]
+        plan = compose(self._tree, [(site, said) for site, said in asked if said])
+        new = self.apply([plan])
+        expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
+        more = self._check(new, expected)
+        if not more:
+            return Fix(plan.applicability, plan.message, edits.between(self._tree.source, new)), plan
+        if self._rounds == 0 or only is not None:
+            raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
+        return self._further(plan, new, expected, set(more)), None
+
+    def _further(self, plan: Plan, new: str, expected: Counter[str], more: set[str]) -> Fix:
+        """What a louder finding hid shows once that is mended: mend it, too."""
+        said, shown = self._scan(new)
+        after = Fixer(new, self._tree.path, self._settings, self._scan, self._rounds - 1)
+        for fix, _ in after.fixes(said, [f for f in shown if f.code in more]).values():
+            if fix.edits:
+                last = edits.apply(new, fix.edits)
+                if self._check(last, expected):
+                    break
+                worst = max(plan.applicability, fix.applicability, key=list(Applicability).index)
+                return Fix(worst, f"{plan.message}; {fix.message}", edits.between(self._tree.source, last))
+        raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
+
+    def apply(self, plans: Sequence[Plan]) -> str:
+        """The source after all of these plans.
+
+        Raises:
+            DeclinedError: they contradict each other, or a place could not be found.
+        """
+        plan = merge(plans)
+        if plan not in self._made:
+            self._made[plan] = self._rewritten(plan)
+        return self._made[plan]
+
+    def _rewritten(self, plan: Plan) -> str:
+        from gafixer.codemod.apply import rewrite
+
+        if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
+            raise DeclinedError("the file has another form of the helper")
+        if self._settings.import_helpers and not any(isinstance(part, Rewrite) for part in plan.parts):
+            parts, line = imported(plan)
+            return rewrite(self._tree, parts, (), 1, (line,) if line else ())
+        top = added(plan.helper, self._tree) if plan.helper is not None else Added()
+        functions = (*top.functions, *(text for text in plan.functions if not _defined(self._tree, text)))
+        imports = dict.fromkeys((*top.imports, *plan.imports))
+        return rewrite(self._tree, plan.parts, functions, _first_use(plan), tuple(imports))
+
+    def _check(self, new: str, expected: Counter[str]) -> Counter[str]:
+        """It compiles; what is said of it beyond what is expected.
+
+        Raises:
+            DeclinedError: it does not compile, or nothing changed.
+        """
+        if new == self._tree.source:
+            raise DeclinedError("nothing changed")
+        try:
+            compile(new, self._tree.path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise DeclinedError("the result does not compile") from error
+        return Counter(f.code for f in self._scan(new)[1]) - expected
+
+
+def _defined(tree: Tree, function: str) -> bool:
+    """Whether the file has this very function already."""
+    (wanted,) = ast.parse(function).body
+    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
+
+
+def _first_use(plan: Plan) -> int:
+    """The row of the first statement that calls what is added at the top level."""
+    names = (NAME, *(text.partition("(")[0].removeprefix("def ") for text in plan.functions))
+    uses = [p.spot.row for p in plan.parts if isinstance(p, Insert | Replace) and any(n in p.code for n in names)]
+    return min(uses, default=1)

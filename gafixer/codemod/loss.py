@@ -1,0 +1,349 @@
+"""How the sum of a loss is taken, and what counts its items: one term of a site at a time."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.site import Divisor, Items
+from gafixer.analysis.values import Author, Kind, Reduction, Spot
+from gafixer.codemod.count import (
+    Step,
+    atomic,
+    bring,
+    callers,
+    climb,
+    divisor_count,
+    is_guarded,
+    labels_count,
+    stripped,
+    unparsed,
+)
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
+from gafixer.codemod.tree import Tree, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gafixer.analysis.site import LossTerm, Site
+    from gafixer.codemod.plan import Part
+    from gafixer.codemod.tree import Function
+
+__all__ = ["Summed", "spot_of", "summed"]
+
+_CLASSES = frozenset({"cross_entropy", "nll_loss"})
+_POINTWISE = frozenset(
+    {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+     "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "soft_margin_loss", "hinge_embedding_loss"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """A term as a sum.
+
+    `count` is code for its items where backward runs; `node` the part of that function which evaluates it. A `boxed`
+    loss stays a mean and has to be multiplied by its count. `assumed` tells what was not read in the code.
+    """
+
+    parts: frozenset[Part]
+    count: str
+    node: ast.AST
+    boxed: bool = False
+    assumed: str = ""
+
+
+def spot_of(tree: Tree, node: ast.expr | ast.stmt) -> Spot:
+    """Where a node stands."""
+    return Spot(
+        tree.path, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    )
+
+
+def summed(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
+    """The sum of a term that is a mean over its microbatch.
+
+    Raises:
+        DeclinedError: it can't be taken, or not be counted.
+    """
+    node = tree.expression(term.atom.spot)
+    if node is None:
+        return _elsewhere(tree, site, term, home, backward)
+    steps, here = climb(tree, node, home)
+    if term.atom.kind is Kind.HEAD:
+        if not isinstance(node, ast.Call) or steps:
+            raise DeclinedError("the head is called far from backward")
+        count, assumed = labels_count(node, site.modules)
+        return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
+    return _counted(tree, term, node, steps, here)
+
+
+def _counted(tree: Tree, term: LossTerm, node: ast.expr, steps: Sequence[Step], here: ast.AST) -> Summed:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="mean" | "sum")):
+            return _reduced(tree, term, node, steps, here)
+        case ast.Call() if term.atom.kind is Kind.LOSS and term.atom.made is not None:
+            return _called(tree, term, node, steps, here)
+        case _:
+            raise DeclinedError("it is not in sight how the loss is averaged")
+
+
+def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
+    """A loss that a function or a model of another file computes: it stays a mean, and is weighted by its count."""
+    text = dict(site.modules).get(term.atom.spot.path)
+    if text is None:
+        raise DeclinedError("the loss is computed in another file")
+    other = Tree(text, term.atom.spot.path)
+    node = other.expression(term.atom.spot)
+    function = other.function_of(node) if node is not None else None
+    if node is None or not isinstance(function, ast.FunctionDef):
+        raise DeclinedError("the loss is computed in another file")
+    call = _call_for(tree, home, function.name, backward)
+    if call is None:
+        raise DeclinedError("the loss is computed in another file, behind several calls")
+    steps = (Step(function, call, foreign=True),)
+    made = _divided_there(other, term, steps, call) or _counted(other, term, node, steps, call)
+    callee = tree.text(call.func)
+    return replace(made, parts=frozenset(), boxed=True, assumed=f"that `{callee}` averages over these")
+
+
+def _divided_there(other: Tree, term: LossTerm, steps: Sequence[Step], call: ast.Call) -> Summed | None:
+    """A sum that the other file divides by a count, however it was added up."""
+    own = [d for d in term.divided_by(Divisor.LOCAL_ITEMS) if d.author is Author.CODE and d.spot is not None]
+    if len(own) != 1 or own[0].spot is None or term.atom.reduction is Reduction.MEAN:
+        return None
+    match other.expression(own[0].spot):
+        case ast.BinOp(op=ast.Div(), right=divisor) if is_guarded(divisor):
+            return Summed(frozenset(), atomic(bring(other, divisor_count(divisor), steps)), call, boxed=True)
+        case _:
+            return None
+
+
+def _call_for(tree: Tree, home: Function, name: str, backward: ast.Call) -> ast.Call | None:
+    """The one call, among those that make what goes backward, that may run a function of this name."""
+    wanted = {n.id for n in ast.walk(backward) if isinstance(n, ast.Name)}
+    found: list[ast.Call] = [n for n in ast.walk(backward) if isinstance(n, ast.Call) and _may_run(n, name)]
+    for key in sorted(wanted):
+        for statement in tree.assignments(home, key):
+            value = getattr(statement, "value", None)
+            if statement.lineno <= backward.lineno and value is not None:
+                found += [n for n in ast.walk(value) if isinstance(n, ast.Call) and _may_run(n, name)]
+    return found[0] if len(found) == 1 else None
+
+
+def _may_run(call: ast.Call, name: str) -> bool:
+    key = spelled(call.func)
+    if key is None:
+        return False
+    last = key.rpartition(".")[2]
+    if name in {"forward", "__call__"}:
+        return bool(call.args or call.keywords) and last not in _TENSOR and not key.startswith(("torch.", "F.", "nn."))
+    return last == name
+
+
+_TENSOR = frozenset(
+    {"backward", "scale", "mean", "sum", "item", "detach", "float", "to", "div", "div_", "mul", "stack", "scale_loss"}
+)
+
+
+# -- reductions written out ------------------------------------------------------------------------------------------
+
+
+def _reduced(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], here: ast.AST) -> Summed:
+    own = [d for d in term.divided_by(Divisor.LOCAL_ITEMS) if d.author is Author.CODE and d.spot is not None]
+    if len(own) > 1:
+        raise DeclinedError("the loss is divided by several counts")
+    shared = any(step.foreign or callers(tree, step.function) > 1 for step in steps)
+    if own:
+        assert own[0].spot is not None
+        division = tree.expression(own[0].spot)
+        match division:
+            case ast.BinOp(op=ast.Div(), right=divisor) if tree.contains(division, node):
+                pass
+            case _:
+                raise DeclinedError("the division by the microbatch's items is not beside the sum")
+        count = atomic(bring(tree, divisor_count(divisor), steps))
+        if shared or steps:
+            if not is_guarded(divisor):
+                raise DeclinedError("the masked mean is shared, and its gradient is NaN where nothing is kept")
+            return Summed(frozenset(), count, here, boxed=True)
+        return Summed(frozenset({Unwrap(own[0].spot, Operand.LEFT)}), count, here)
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "mean" or node.args or node.keywords:
+        raise DeclinedError("it is not in sight over which items the loss is averaged")
+    count = _kept(tree, term, node.func.value, steps)
+    if shared or steps:
+        return Summed(frozenset(), count, here, boxed=True)
+    whole = spot_of(tree, node)
+    return Summed(frozenset({Replace(whole, f"{tree.text(node.func.value)}.sum()")}), count, here)
+
+
+def _kept(tree: Tree, term: LossTerm, values: ast.expr, steps: Sequence[Step]) -> str:
+    """The count of what ``values.mean()`` averages."""
+    if term.atom.samples:
+        raise DeclinedError("each sample is a mean of its own: it is not clear whether samples or tokens should count")
+    match values:
+        case ast.Subscript(slice=ast.Slice() | ast.Tuple() | ast.Constant()):
+            raise DeclinedError("it is not in sight over which items the loss is averaged")
+        case ast.Subscript(slice=mask):
+            return f"{atomic(bring(tree, stripped(mask), steps))}.sum()"
+        case ast.Name() if not steps:
+            return f"{values.id}.numel()"
+        case _:
+            raise DeclinedError("it is not in sight over which items the loss is averaged")
+
+
+# -- calls of a loss -------------------------------------------------------------------------------------------------
+
+
+def _called(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], here: ast.AST) -> Summed:
+    assert term.atom.made is not None
+    made = tree.expression(term.atom.made)
+    constructed = made is not node
+    settings = made if isinstance(made, ast.Call) else None
+    if settings is None and term.atom.name in _CLASSES:
+        raise DeclinedError("the criterion is made in another file: its ignored label and weights are not in sight")
+    count = _items(tree, term, node, settings, steps)
+    if any(step.foreign or callers(tree, step.function) > 1 for step in steps):
+        return Summed(frozenset(), count, here, boxed=True)
+    if not constructed:
+        return Summed(frozenset({Keyword(spot_of(tree, node), "reduction", '"sum"')}), count, here)
+    if settings is None:
+        return Summed(frozenset(), count, here, boxed=True, assumed="that the criterion averages")
+    parts = _criterion(tree, node, settings)
+    return Summed(parts or frozenset(), count, here, boxed=parts is None)
+
+
+def _criterion(tree: Tree, node: ast.Call, made: ast.Call) -> frozenset[Part] | None:
+    """Let a criterion object sum: itself, or a second one where others use it; None where neither can be done."""
+    key = spelled(node.func)
+    statement = tree.statement_of(made)
+    match statement:
+        case ast.Assign(targets=[target], value=value) if key is not None and spelled(target) == key:
+            pass
+        case _:
+            return None
+    scope = tree.class_of(made) if key.startswith("self.") else tree.function_of(made)
+    if scope is None or not tree.contains(scope, node) or not tree.alone(statement):
+        return None
+    if len([s for s in tree.assignments(scope, key) if tree.contains(s, made) or s is not statement]) > 1:
+        return None
+    others = [n for n in tree.reads(scope, key) if n is not node.func and not tree.contains(statement, n)]
+    if not others:
+        return frozenset({Keyword(spot_of(tree, made), "reduction", '"sum"')})
+    prefix, _, last = key.rpartition(".")
+    second = f"{prefix}.train_{last}" if prefix else f"train_{last}"
+    if tree.reads(scope, second) or second in tree.taken(scope) or not isinstance(value, ast.Call) or value is not made:
+        return None
+    twin = ast.Call(made.func, made.args, [*(k for k in made.keywords if k.arg != "reduction"), _SUM])
+    code = f"{second} = {unparsed(twin)}"
+    return frozenset({Insert(spot_of(tree, statement), Where.AFTER, code), Replace(spot_of(tree, node.func), second)})
+
+
+_SUM = ast.keyword("reduction", ast.Constant("sum"))
+
+
+def _items(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call | None, steps: Sequence[Step]) -> str:
+    """Code that counts what a torch loss averages over."""
+    name = term.atom.name
+    target = _argument(node, 1, "target")
+    if settings is not None and _word(settings, "reduction") == "batchmean":
+        return f"{_rows(tree, target, steps)}"
+    if name in _POINTWISE:
+        return f"{atomic(bring(tree, stripped(target), steps))}.numel()"
+    if name not in _CLASSES:
+        raise DeclinedError(f"how {name} averages is not known to the codemod")
+    assert settings is not None
+    code = atomic(bring(tree, stripped(target), steps))
+    ignored = _ignored(tree, term, node, settings, steps)
+    if term.atom.weighted:
+        return _weights(tree, node, settings, code, ignored, steps)
+    return f"{code}.numel()" if ignored is None else f"{code}.ne({ignored}).sum()"
+
+
+def _argument(node: ast.Call, position: int, name: str) -> ast.expr:
+    found = next((k.value for k in node.keywords if k.arg == name), None)
+    if found is None and len(node.args) > position and not any(isinstance(a, ast.Starred) for a in node.args):
+        found = node.args[position]
+    if found is None:
+        raise DeclinedError("the targets of the loss are not in sight")
+    return found
+
+
+def _word(call: ast.Call, name: str) -> object:
+    return next((k.value.value for k in call.keywords if k.arg == name and isinstance(k.value, ast.Constant)), None)
+
+
+def _ignored(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call, steps: Sequence[Step]) -> str | None:
+    """Code for the label that isn't scored; None where the project shows none."""
+    given = next((k.value for k in settings.keywords if k.arg == "ignore_index"), None)
+    if any(k.arg is None for k in (*settings.keywords, *node.keywords)):
+        raise DeclinedError("the loss gets settings by **")
+    if given is None:
+        shown = term.items is Items.TOKENS or (term.varies and not term.atom.weighted) or "-100" in tree.source
+        return "-100" if shown else None
+    if isinstance(given, ast.Constant | ast.UnaryOp) or (isinstance(given, ast.Name) and tree.is_global(given.id)):
+        return ast.unparse(given)
+    if settings is node:
+        return unparsed(bring(tree, given, steps))
+    if spelled(node.func) is None or steps:
+        raise DeclinedError("the ignored label is not known where backward runs")
+    return f"{spelled(node.func)}.ignore_index"
+
+
+def _weights(
+    tree: Tree, node: ast.Call, settings: ast.Call, target: str, ignored: str | None, steps: Sequence[Step]
+) -> str:
+    """The mass of class weights of the targets, which is what a weighted mean divides by."""
+    if settings is node:
+        given = next((k.value for k in node.keywords if k.arg == "weight"), None)
+        if given is None or spelled(given) is None:
+            raise DeclinedError("the class weights are not in sight")
+        weight = unparsed(bring(tree, given, steps))
+    elif spelled(node.func) is not None and not steps:
+        weight = f"{spelled(node.func)}.weight"
+    else:
+        raise DeclinedError("the class weights are not known where backward runs")
+    return f"{weight}[{target}].sum()" if ignored is None else f"{weight}[{target}[{target}.ne({ignored})]].sum()"
+
+
+def _rows(tree: Tree, node: ast.expr, steps: Sequence[Step]) -> str:
+    """Code for the number of rows of a tensor: those that a mask kept, where one made it."""
+    home = tree.function_of(node)
+    here = node
+    for _ in range(8):
+        match here:
+            case ast.Call(
+                func=ast.Attribute(value=inner, attr="softmax" | "log_softmax" | "detach" | "float" | "exp" | "log")
+            ):
+                here = inner
+            case ast.Call(func=ast.Attribute(attr="softmax" | "log_softmax"), args=[inner, *_]):
+                here = inner
+            case ast.BinOp(left=inner, op=ast.Div() | ast.Mult()):
+                here = inner
+            case ast.Name(id=name) if len(found := tree.assignments(home, name)) == 1 and isinstance(
+                found[0], ast.Assign
+            ):
+                here = found[0].value
+            case ast.Subscript(slice=ast.Name() as mask):
+                return f"{atomic(bring(tree, mask, steps))}.sum()"
+            case _:
+                break
+    return f"{atomic(bring(tree, stripped(node), steps))}.size(0)"
+
+
+def merged(terms: Sequence[Summed]) -> Summed:
+    """Several terms as one sum.
+
+    Raises:
+        DeclinedError: their denominators differ.
+    """
+    first, *rest = terms
+    if rest and any(t.assumed for t in terms) and any(t.boxed for t in terms):
+        raise DeclinedError("a term beside the head's loss has a denominator of its own: divide each by its own")
+    if any(t.count != first.count for t in rest):
+        raise DeclinedError("its terms have denominators of their own: divide each by its own window count")
+    if len({t.boxed for t in terms}) > 1:
+        raise DeclinedError("one of its terms can only be weighted as a whole")
+    parts = frozenset(part for t in terms for part in t.parts)
+    return replace(first, parts=parts, assumed="; ".join(dict.fromkeys(t.assumed for t in terms if t.assumed)))

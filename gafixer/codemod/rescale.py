@@ -1,0 +1,370 @@
+"""The rescale: backward of the sum, a count beside it, the gradients divided by the window's count before the step."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.events import Branch, EventKind, Framework
+from gafixer.analysis.site import Divisor, Scale
+from gafixer.analysis.values import Author, Kind
+from gafixer.analysis.windows import Shape
+from gafixer.codemod import reports
+from gafixer.codemod.division import dropped
+from gafixer.codemod.helper import NAME
+from gafixer.codemod.loss import merged, spot_of, summed
+from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
+from gafixer.codemod.window import Layout, event_statement, first_of, layout, parameters
+from gafixer.findings import Applicability
+
+if TYPE_CHECKING:
+    from gafixer.analysis.site import Division, LossTerm, Site
+    from gafixer.analysis.values import Spot
+    from gafixer.codemod.loss import Summed
+    from gafixer.codemod.tree import Tree
+
+__all__ = ["rescale"]
+
+_WRONG = {Divisor.STEPS, Divisor.SAMPLES, Divisor.LOCAL_ITEMS}
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the count of the window and that of the microbatch are called."""
+
+    window: str
+    own: str
+
+
+def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
+    """The plan that puts one division by the window's items in the place of all others.
+
+    `peers` are the backward calls of the window: this one, and its alternatives in other arms of a condition.
+
+    Raises:
+        DeclinedError: something that it needs is not in sight.
+    """
+    place = layout(tree, site)
+    _refuse(site, place)
+    _alone(site, peers)
+    divisions = _divisions(site)
+    loss = merged([summed(tree, site, term, place.home, place.call) for term in site.terms])
+    names = _names(tree, place)
+    parts: set[Part] = set(loss.parts)
+    for division in divisions:
+        parts |= dropped(tree, division)
+    told = reports.reads(tree, place, loss, divisions, names.own)
+    parts |= told
+    own = loss.boxed or bool(told)
+    parts |= _counting(tree, site, place, loss, names, own=own)
+    if loss.boxed:
+        parts = _multiplied(tree, site, place, parts, names.own)
+    helper = _helper(site)
+    parts |= _dividing(tree, site, place, loss, names, helper)
+    applicability = Applicability.SAFE if _is_safe(site, loss) else Applicability.UNSAFE
+    return Plan(frozenset(parts), applicability, _message(loss), helper)
+
+
+def _message(loss: Summed) -> str:
+    said = "Divide the window's gradients by its number of items"
+    return f"{said}, assuming {loss.assumed}" if loss.assumed else said
+
+
+def _is_safe(site: Site, loss: Summed) -> bool:
+    return not loss.assumed and all(t.atom.kind is not Kind.HEAD for t in site.terms)
+
+
+def _refuse(site: Site, place: Layout) -> None:
+    if site.framework not in {Framework.TORCH, Framework.FABRIC, Framework.ACCELERATE}:
+        raise DeclinedError(f"gradients can't be touched before {site.framework.value} steps")
+    if site.window.step is None or place.step is None:
+        raise DeclinedError("the step is not in sight")
+    if site.window.shape is Shape.SINGLE:
+        raise DeclinedError("every microbatch steps")
+    if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
+        raise DeclinedError("a part of the loss could not be followed")
+    around = {loop.id for loop in site.backward.loops}
+    if any(t.atom.accumulated is not None and t.atom.accumulated in around for t in site.terms):
+        raise DeclinedError("the loss is added up over the window before backward")
+
+
+def _alone(site: Site, peers: frozenset[Spot]) -> None:
+    """One count divides all gradients of the window, so all must come from this loss.
+
+    Raises:
+        DeclinedError: they don't.
+    """
+    around = {f.spot: f.holds for f in site.backward.frames if isinstance(f, Branch)}
+    loop = site.window.loop
+    for event in site.happening(EventKind.BACKWARD):
+        if event.spot == site.backward.spot or (loop is not None and loop.id not in {f.id for f in event.loops}):
+            continue
+        apart = any(isinstance(f, Branch) and around.get(f.spot, f.holds) != f.holds for f in event.frames)
+        if not apart:
+            raise DeclinedError("several losses go backward in this window")
+        if event.spot not in peers:
+            raise DeclinedError("another arm of the condition around backward could not be followed")
+
+
+def _divisions(site: Site) -> list[Division]:
+    """The code's own divisions of the mean; several terms share one."""
+    found: dict[object, Division] = {}
+    for term in site.terms:
+        for division in term.divisions:
+            if division.author is not Author.CODE or division.divisor not in _WRONG or division.spot is None:
+                continue
+            if division.divisor is Divisor.LOCAL_ITEMS and _makes_the_mean(term):
+                continue
+            if division.power > 0:
+                raise DeclinedError("the loss is multiplied by a count")
+            found[division.spot] = division
+        for division in term.divisions:
+            other = division.divisor in {Divisor.OTHER, Divisor.RANKS} and division.power < 0
+            if other or (division.divisor is Divisor.WINDOW_ITEMS and division.author is Author.CODE):
+                raise DeclinedError(f"the loss is also scaled by {division.name}")
+    return list(found.values())
+
+
+def _makes_the_mean(term: LossTerm) -> bool:
+    """Whether a division by the microbatch's own items is what makes a sum a mean."""
+    return term.atom.reduction.value != "mean"
+
+
+def _names(tree: Tree, place: Layout) -> _Names:
+    taken = tree.taken(place.home)
+    window = next((n for n in ("num_items", "window_items") if n not in taken), None)
+    own = next((n for n in ("items", "batch_items") if n not in taken), None)
+    if window is None or own is None:
+        raise DeclinedError("the function has a num_items of its own")
+    return _Names(f"self._{window}" if place.shared is not None else window, own)
+
+
+def _helper(site: Site) -> Helper:
+    if site.framework is Framework.ACCELERATE:
+        return Helper.ACCELERATE
+    return Helper.RANKS if site.ranks is not None or site.framework is Framework.FABRIC else Helper.ALONE
+
+
+# -- counting --------------------------------------------------------------------------------------------------------
+
+
+def _counting(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names, *, own: bool) -> set[Part]:
+    """Count beside backward, so that what skips backward is not counted."""
+    made = tree.statement_of(loss.node)
+    assert made is not None
+    anchor = _anchor(tree, site, place)
+    parts: set[Part] = set()
+    if not tree.alone(anchor):
+        raise DeclinedError("backward shares its line with another statement")
+    value = loss.count
+    if own:
+        if made is anchor or tree.contains(anchor, made):
+            parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.own} = {loss.count}", 0))
+        else:
+            parts.add(Insert(spot_of(tree, made), Where.AFTER, f"{names.own} = {loss.count}", 0))
+        value = names.own
+    parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} += {value}", 1))
+    return parts
+
+
+def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:
+    """The statement that runs backward; where both arms of a condition do, the condition."""
+    spots = list(site.happening(EventKind.BACKWARD))
+    here: ast.stmt = place.backward
+    while isinstance(parent := tree.parent(here), ast.If):
+        arms = [parent.body, parent.orelse]
+        runs = [
+            any((s := event_statement(tree, e, place.home)) is not None and tree.within(s, arm) for e in spots)
+            for arm in arms
+        ]
+        if not all(runs):
+            break
+        here = parent
+    return here
+
+
+def _multiplied(tree: Tree, site: Site, place: Layout, parts: set[Part], own: str) -> set[Part]:
+    """Multiply what goes backward by its count, since it stays a mean."""
+    value = _going_backward(place.call)
+    spot = spot_of(tree, value)
+    kept = value
+    for part in [p for p in parts if isinstance(p, Unwrap) and p.spot == spot]:
+        parts = parts - {part}
+        assert isinstance(value, ast.BinOp)
+        kept = value.left if part.keep.name == "LEFT" else value.right
+    if any(not isinstance(p, Insert) and p.spot != spot and _inside(p, spot) for p in parts):
+        raise DeclinedError("what goes backward is computed in the same expression")
+    text = tree.text(kept)
+    if not isinstance(kept, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+        text = f"({text})"
+    product = f"{text} * {own}"
+    if isinstance(tree.parent(value), ast.Attribute) and not isinstance(value, ast.BinOp):
+        product = f"({product})"
+    if isinstance(value, ast.BinOp) and isinstance(tree.parent(value), ast.Attribute):
+        product = f"({product})"
+    return parts | {Replace(spot, product)}
+
+
+def _inside(part: Part, spot: Spot) -> bool:
+    start, end = (part.spot.row, part.spot.column), (part.spot.end_row, part.spot.end_column)
+    return (spot.row, spot.column) <= start and end <= (spot.end_row, spot.end_column)
+
+
+def _going_backward(call: ast.Call) -> ast.expr:
+    """The loss in a backward call, out of the scaler that it goes through."""
+    assert isinstance(call.func, ast.Attribute)
+    value = call.args[0] if call.args and not isinstance(call.args[0], ast.Constant) else call.func.value
+    match value:
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[inner]):
+            return inner
+        case _:
+            return value
+
+
+# -- dividing --------------------------------------------------------------------------------------------------------
+
+
+def _dividing(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names, helper: Helper) -> set[Part]:
+    """Start the count, divide by it before the step, start it anew; the same where a flush steps."""
+    given = parameters(tree, site, place, loss.node)
+    accelerator = _accelerator(tree, place) if helper is Helper.ACCELERATE else ""
+    divide = f"{NAME}({accelerator}{given}, {names.window})"
+    parts: set[Part] = set()
+    match site.window.shape:
+        case Shape.NESTED:
+            if place.loop is None or place.shared is not None:
+                raise DeclinedError("the window's loop is not beside its step")
+            loop = spot_of(tree, place.loop)
+            parts |= {Insert(loop, Where.BEFORE, f"{names.window} = 0"), Insert(loop, Where.AFTER, divide)}
+            return parts
+        case Shape.GUARDED:
+            parts |= _in_block(tree, site, place, divide, names)
+        case Shape.FRAMEWORK:
+            parts |= _when_syncing(tree, site, place, divide, names, accelerator.rstrip(", "))
+        case _:
+            raise DeclinedError("the step is not in sight")
+    parts |= _start(tree, site, place, names) | _restarts(tree, site, place, names)
+    if site.window.flush is not None:
+        parts |= _flush(tree, site, place, divide)
+    return parts
+
+
+def _in_block(tree: Tree, site: Site, place: Layout, divide: str, names: _Names) -> set[Part]:
+    if not place.guarded or place.guard is None:
+        raise DeclinedError("the guard of the step is not a plain condition")
+    # Where backward itself runs in this block, only what follows it may touch the gradients.
+    block = place.guarded
+    inside = tree.within(place.backward, block)
+    first = block[0]
+    if inside is not None:
+        after = [s for s in block if s.lineno > inside.lineno]
+        found = first_of(tree, site, after, tree.function_of(place.guard))
+        if found is None:
+            raise DeclinedError("the step is not in sight")
+        first = found
+    if not _has_own_line(tree, first, place.guard):
+        raise DeclinedError("the guarded block is on one line")
+    spot = spot_of(tree, first)
+    return {Insert(spot, Where.START, divide, 0), Insert(spot, Where.START, f"{names.window} = 0", 1)}
+
+
+def _has_own_line(tree: Tree, statement: ast.stmt, header: ast.stmt) -> bool:
+    return statement.lineno > header.lineno and (
+        not isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign) or tree.alone(statement)
+    )
+
+
+def _when_syncing(tree: Tree, site: Site, place: Layout, divide: str, names: _Names, accelerator: str) -> set[Part]:
+    """Under ``accumulate()`` every microbatch calls step; gradients are whole where they are synchronized."""
+    assert place.step is not None
+    function = tree.function_of(place.step)
+    if place.guard is not None and place.guarded:
+        return _in_block(tree, site, place, divide, names)
+    if not accelerator:
+        raise DeclinedError("the framework decides when to step")
+    block = tree.block(place.step)
+    if function is place.home and tree.within(place.backward, block) is None:
+        raise DeclinedError("the step is not beside backward")
+    for statement in block:
+        between = place.backward.lineno < statement.lineno < place.step.lineno
+        if between and isinstance(statement, ast.If) and ast.unparse(statement.test).endswith(".sync_gradients"):
+            if statement.body[0].lineno == statement.lineno:
+                raise DeclinedError("the guarded block is on one line")
+            spot = spot_of(tree, statement.body[0])
+            return {Insert(spot, Where.START, divide, 0), Insert(spot, Where.START, f"{names.window} = 0", 1)}
+    first = first_of(tree, site, [s for s in block if s.lineno > place.backward.lineno], function)
+    if first is None or not tree.alone(first):
+        raise DeclinedError("the step is not beside backward")
+    code = f"if {accelerator}.sync_gradients:\n    {divide}\n    {names.window} = 0\n"
+    return {Insert(spot_of(tree, first), Where.BEFORE, code)}
+
+
+def _accelerator(tree: Tree, place: Layout) -> str:
+    assert isinstance(place.call.func, ast.Attribute)
+    return f"{tree.text(place.call.func.value)}, "
+
+
+def _start(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
+    """The count begins where the gradients do: they are cleared before an epoch, or once before all."""
+    if place.shared is not None:
+        return _start_in_init(tree, place.shared, names)
+    if place.loop is None:
+        raise DeclinedError("the loop over microbatches is not in sight")
+    anchor: ast.stmt = place.loop
+    outer = [n for n in tree.around(place.loop) if isinstance(n, ast.For | ast.While)]
+    outer = [n for n in outer if tree.function_of(n) is place.home]
+    clears = [s for e in site.happening(EventKind.CLEAR) if (s := event_statement(tree, e, place.home)) is not None]
+    for loop in outer:
+        anchor = loop
+        inside = tree.parent(loop)
+        block = tree.block(loop)
+        if any(s.lineno < loop.lineno and tree.within(s, block) is s for s in clears) or not isinstance(
+            inside, ast.AST
+        ):
+            break
+    return {Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} = 0")}
+
+
+def _restarts(tree: Tree, site: Site, place: Layout, names: _Names) -> set[Part]:
+    """Where gradients are thrown away in the middle of a window, its count is, too."""
+    parts: set[Part] = set()
+    steps = [s for e in site.happening(EventKind.STEP) if (s := event_statement(tree, e, place.home)) is not None]
+    ends = [tree.block(s) for s in steps] + ([place.guarded] if place.guarded else [])
+    for event in site.happening(EventKind.CLEAR):
+        statement = event_statement(tree, event, place.home)
+        if statement is None or place.loop is None or not tree.contains(place.loop, statement):
+            continue
+        inside = any(tree.within(statement, block) is not None for block in ends)
+        if not inside and site.branches(event) and site.window.shape is Shape.GUARDED and tree.alone(statement):
+            parts.add(Insert(spot_of(tree, statement), Where.AFTER, f"{names.window} = 0", 9))
+    return parts
+
+
+def _start_in_init(tree: Tree, cls: ast.ClassDef, names: _Names) -> set[Part]:
+    init = next((n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
+    if init is None or init.body[-1].lineno <= init.lineno or isinstance(init.body[-1], ast.Return):
+        raise DeclinedError("the class has no __init__ to start the count in")
+    return {Insert(spot_of(tree, init.body[-1]), Where.AFTER, f"{names.window} = 0")}
+
+
+def _flush(tree: Tree, site: Site, place: Layout, divide: str) -> set[Part]:
+    """What the loop leaves over is divided by its own count; there may be nothing left."""
+    assert site.window.flush is not None
+    function = tree.function_of(place.loop) if place.loop is not None else place.home
+    statement = event_statement(tree, site.window.flush, function)
+    if statement is None:
+        raise DeclinedError("the flush is not in sight")
+    block = tree.block(statement)
+    first = first_of(tree, site, block, function) or statement
+    if not tree.alone(first):
+        raise DeclinedError("the flush shares its line with another statement")
+    name = divide.rpartition(", ")[2].rstrip(")")
+    parent = tree.parent(statement)
+    spot = spot_of(tree, first)
+    again = place.shared is not None or any(isinstance(n, ast.For | ast.While) for n in tree.around(statement))
+    if isinstance(parent, ast.If) and parent.lineno > (place.loop.lineno if place.loop is not None else 0):
+        parts: set[Part] = {Insert(spot, Where.BEFORE, divide, 0)}
+        return parts | ({Insert(spot, Where.BEFORE, f"{name} = 0", 1)} if again else set())
+    reset = f"    {name} = 0\n" if again else ""
+    return {Insert(spot, Where.BEFORE, f"if {name}:\n    {divide}\n{reset}")}

@@ -1,0 +1,208 @@
+"""Where a window's code is: the loop over its microbatches, backward, the guarded block, the step, the flush."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.events import Branch, Call, EventKind
+from gafixer.codemod.plan import DeclinedError
+from gafixer.codemod.tree import Tree, spelled
+
+if TYPE_CHECKING:
+    from gafixer.analysis.events import Event
+    from gafixer.analysis.site import Site
+    from gafixer.analysis.values import Spot
+    from gafixer.codemod.tree import Function
+
+__all__ = ["Layout", "event_statement", "layout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The statements of a window.
+
+    `home` is the function that runs backward, `loop` the loop over microbatches where it is in sight, `guard` the
+    condition of the step and `guarded` the block that it guards (for ``if not ...: continue``, what follows), `step`
+    the statement that steps or leads to the step. `shared` is the class whose methods have these, if it is not one
+    function that has them all.
+    """
+
+    home: Function
+    backward: ast.stmt
+    call: ast.Call
+    loop: ast.For | ast.While | None
+    guard: ast.If | None
+    guarded: list[ast.stmt] | None
+    step: ast.stmt | None
+    shared: ast.ClassDef | None = None
+
+
+def layout(tree: Tree, site: Site) -> Layout:
+    """The statements of a site's window.
+
+    Raises:
+        DeclinedError: they are spread over files or unrelated functions.
+    """
+    call = tree.expression(site.backward.spot)
+    if not isinstance(call, ast.Call):
+        raise DeclinedError("backward runs in another file")
+    backward = tree.statement_of(call)
+    assert backward is not None
+    home = tree.function_of(call)
+    loop = _loop(tree, site)
+    guard, guarded = _guarded(tree, site)
+    inside = tree.function_of(guard if guard is not None else loop if loop is not None else backward)
+    step = event_statement(tree, site.window.step, inside) if site.window.step is not None else None
+    shared = None
+    places = [n for n in (guard, step) if n is not None]
+    apart = loop is not None and tree.function_of(loop) is not home
+    if apart or any(tree.function_of(n) is not home for n in places) or (loop is None and guard is not None):
+        shared = tree.class_of(backward)
+        if shared is None or not places or any(tree.class_of(n) is not shared for n in places):
+            raise DeclinedError("the window is spread over several functions")
+        if loop is not None and tree.class_of(loop) is not shared:
+            loop = None  # whoever calls the method: what it counts lives in the object
+    return Layout(home, backward, call, loop, guard, guarded, step, shared)
+
+
+def _loop(tree: Tree, site: Site) -> ast.For | ast.While | None:
+    if site.window.loop is None:
+        return None
+    return next((n for n in tree.at(site.window.loop.spot) if isinstance(n, ast.For | ast.While)), None)
+
+
+def _guarded(tree: Tree, site: Site) -> tuple[ast.If | None, list[ast.stmt] | None]:
+    """The condition of the step, and the block that it guards."""
+    guard = site.window.guard
+    if guard is None or site.window.step is None:
+        return None, None
+    test = tree.expression(guard.spot)
+    found = tree.parent(test) if test is not None else None
+    if not isinstance(found, ast.If) or found.test is not test:
+        return None, None
+    holds = next((f.holds for f in site.window.step.frames if isinstance(f, Branch) and f.spot == guard.spot), True)
+    if holds:
+        return found, found.body
+    if found.orelse:
+        return found, found.orelse
+    block = tree.block(found)
+    position = next(i for i, statement in enumerate(block) if statement is found)
+    return found, block[position + 1 :]
+
+
+def event_statement(tree: Tree, event: Event, function: Function) -> ast.stmt | None:
+    """The statement of a function in which an event happens, or which calls what makes it happen."""
+    spots: list[Spot] = [event.spot, *(f.spot for f in reversed(event.frames) if isinstance(f, Call))]
+    for spot in spots:
+        for node in tree.at(spot):
+            if tree.function_of(node) is function:
+                return tree.statement_of(node)
+    return None
+
+
+def first_of(tree: Tree, site: Site, block: list[ast.stmt], function: Function) -> ast.stmt | None:
+    """The first statement of a block that unscales, clips or steps."""
+    found = []
+    for kind in (EventKind.UNSCALE, EventKind.CLIP, EventKind.STEP):
+        for event in site.happening(kind):
+            statement = event_statement(tree, event, function)
+            inside = tree.within(statement, block) if statement is not None else None
+            if inside is not None:
+                found.append(inside)
+    return min(found, key=lambda s: s.lineno, default=None)
+
+
+def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
+    """Code for the parameters whose gradients the window adds up, in words of the function that steps.
+
+    Raises:
+        DeclinedError: it is not clear which they are.
+    """
+    function = tree.function_of(place.step if place.step is not None else place.backward)
+    for event in site.happening(EventKind.CLIP):
+        for clip in tree.at(event.spot):
+            if isinstance(clip, ast.Call) and clip.args and tree.function_of(clip) is function:
+                given = clip.args[0]
+                if (
+                    isinstance(given, ast.Call)
+                    and isinstance(given.func, ast.Attribute)
+                    and given.func.attr == "parameters"
+                    and not given.args
+                ):
+                    return tree.text(given)
+    models = dict.fromkeys(_models(tree, place, node, function))
+    if len(models) == 1:
+        return f"{next(iter(models))}.parameters()"
+    optimizer = _optimizer(tree, site, function)
+    if optimizer is None:
+        raise DeclinedError("it is not clear whose gradients to divide")
+    return f'(parameter for group in {optimizer}.param_groups for parameter in group["params"])'
+
+
+def _models(tree: Tree, place: Layout, node: ast.AST, function: Function) -> list[str]:
+    """Objects that are called for the loss and used as modules somewhere in the file."""
+    scope: ast.AST = place.loop if place.loop is not None and tree.contains(place.loop, place.backward) else place.home
+    found = []
+    modules = _modules(tree)
+    for part in ast.walk(scope):
+        if not isinstance(part, ast.Call) or part.lineno > getattr(node, "end_lineno", part.lineno):
+            continue
+        key = spelled(part.func)
+        if isinstance(part.func, ast.Attribute) and key not in modules:
+            key = spelled(part.func.value)  # model.logprobs(...)
+        if key is None or key not in modules or _without_gradient(tree, part):
+            continue
+        if key.startswith("self.") or function is place.home:
+            found.append(key)
+    return found
+
+
+def _modules(tree: Tree) -> set[str]:
+    """Names on which the file calls what only a module has, or which are named as models are."""
+    found = set()
+    for node in ast.walk(tree.root):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=base, attr="parameters" | "train" | "eval" | "zero_grad" | "no_sync")
+            ):
+                found.add(spelled(base))
+            case ast.Call(func=func) if (key := spelled(func)) is not None:
+                last = key.rpartition(".")[2].lower()
+                if last in _MODEL or last.endswith(("model", "_net")):
+                    found.add(key)
+                if isinstance(func, ast.Attribute) and (owner := spelled(func.value)) is not None:
+                    last = owner.rpartition(".")[2].lower()
+                    if last in _MODEL or last.endswith("model"):
+                        found.add(owner)
+            case _:
+                pass
+    return {key for key in found if key is not None and "optim" not in key.lower() and key not in {"self", "nn"}}
+
+
+_MODEL = frozenset({"model", "net", "network", "student", "policy", "clf", "classifier", "actor", "generator"})
+
+
+def _without_gradient(tree: Tree, node: ast.AST) -> bool:
+    for part in tree.around(node):
+        if isinstance(part, ast.With) and any(
+            "no_grad" in ast.unparse(i) or "inference" in ast.unparse(i) for i in part.items
+        ):
+            return True
+    return False
+
+
+def _optimizer(tree: Tree, site: Site, function: Function) -> str | None:
+    """The optimizer that ends the window, as the stepping function names it."""
+    assert site.window.step is not None
+    for node in tree.at(site.window.step.spot):
+        match node:
+            case ast.Call(func=ast.Attribute(value=base, attr="step"), args=args) if tree.function_of(node) is function:
+                subject = args[0] if site.window.step.value is not None and args else base
+                key = spelled(subject)
+                if key is not None and not any(isinstance(s, ast.For) for s in tree.assignments(function, key)):
+                    return key
+            case _:
+                pass
+    return None

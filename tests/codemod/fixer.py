@@ -1,0 +1,33 @@
+"""Fixes source held in memory, as `--fix` does."""
+
+from __future__ import annotations
+
+from gafixer import engine, rulebook
+from gafixer.analysis.project import MemoryProject
+from gafixer.findings import Applicability, Finding, Severity
+from gafixer.settings import Settings
+
+__all__ = ["findings", "fix"]
+
+
+def _settings(least: Severity) -> Settings:
+    return Settings(frozenset(rulebook.catalogue()), least)
+
+
+def findings(source: str, *, least: Severity = Severity.WARNING, **modules: str) -> list[Finding]:
+    """What is said of a file, with fixes."""
+    report = engine.check_source(source.encode(), "train.py", MemoryProject(modules), _settings(least))
+    return [f for f in report.findings if f.severity.rank >= least.rank]
+
+
+def fix(source: str, *, unsafe: bool = False, least: Severity = Severity.WARNING, **modules: str) -> str:
+    """The source after its fixes; `modules` are other files of the project."""
+
+    def accept(finding: Finding, now: bytes) -> bool:
+        del now
+        assert finding.fix is not None
+        safe = finding.fix.applicability is Applicability.SAFE
+        return safe or (unsafe and finding.fix.applicability is Applicability.UNSAFE)
+
+    made = engine.repair(source.encode(), "train.py", MemoryProject(modules), _settings(least), accept)
+    return source if made is None else made.new

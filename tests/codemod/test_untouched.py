@@ -1,0 +1,204 @@
+"""Code that is right, or that no careful engineer would rewrite from sight, stays as it is to the byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from gafixer.findings import Applicability
+from tests.codemod.fixer import findings, fix
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+"""
+
+#: name -> code in which something is wrong that the codemod can't mend by itself, and a word of the reason it gives
+DECLINED = {
+    "deepspeed": (
+        """
+def train(engine, loader):
+    for batch in loader:
+        loss = engine(input_ids=batch["input_ids"], labels=batch["labels"]).loss
+        engine.backward(loss / engine.gradient_accumulation_steps())
+        engine.step()
+""",
+        "DeepSpeed",
+    ),
+    "two_denominators": (
+        """
+def train(model, loader, optimizer, steps):
+    for i, (x, y, z) in enumerate(loader):
+        words, marks = model(x)
+        first = F.cross_entropy(words.flatten(0, 1), y.flatten(), ignore_index=-100)
+        second = F.cross_entropy(marks.flatten(0, 1), z.flatten(), ignore_index=-100)
+        loss = (first + second) / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "denominators of their own",
+    ),
+    "two_backwards": (
+        """
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
+        loss.backward()
+        again = F.cross_entropy(model(x + 1).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
+        again.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "several losses",
+    ),
+    "targets_are_computed": (
+        """
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(model(x).flatten(0, 1), model.targets(y).flatten(), ignore_index=-100) / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "twice",
+    ),
+    "masked_mean_of_each_row": (
+        """
+def train(model, loader, optimizer, steps):
+    for i, (x, y, mask) in enumerate(loader):
+        losses = F.cross_entropy(model(x).transpose(1, 2), y, reduction="none")
+        loss = ((losses * mask).sum(1) / mask.sum(1)).mean() / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "",
+    ),
+    "shares_its_line": (
+        """
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100); loss = loss / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader): optimizer.step(); optimizer.zero_grad()
+""",
+        "",
+    ),
+}
+
+RIGHT = {
+    "sum_over_the_window": """
+def train(model, window, optimizer):
+    num_items = sum(y.ne(-100).sum() for _, y in window)
+    for x, y in window:
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
+        (loss / num_items).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+    "no_accumulation": """
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+""",
+    "evaluation": """
+@torch.no_grad()
+def evaluate(model, loader):
+    total = 0.0
+    for x, y in loader:
+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100).item()
+    return total / len(loader)
+""",
+    "text_only": '''
+EXAMPLE = """
+for i, (x, y) in enumerate(loader):
+    loss = F.cross_entropy(model(x), y, ignore_index=-100) / steps
+    loss.backward()
+    if (i + 1) % steps == 0:
+        optimizer.step()
+"""
+''',
+    "silenced_elsewhere": """
+def report(losses, steps):
+    return sum(loss.item() for loss in losses) / steps
+""",
+}
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_declined_with_a_reason(name: str) -> None:
+    code, word = DECLINED[name]
+    found = findings(HEAD + code)
+    assert fix(HEAD + code, unsafe=True) == HEAD + code
+    for finding in found:
+        assert finding.fix is not None
+        assert finding.fix.applicability is Applicability.DISPLAY
+        assert finding.fix.edits == ()
+        assert finding.fix.message.startswith("not rewritten: ")
+    if word:
+        assert any(word in f.fix.message for f in found if f.fix is not None)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_code_stays(name: str) -> None:
+    assert fix(HEAD + RIGHT[name], unsafe=True) == HEAD + RIGHT[name]
+
+
+def test_deep_nesting_is_declined() -> None:
+    deep = "+".join(["x"] * 400)
+    code = f"{HEAD}Y = {deep}\n" + DECLINED["two_backwards"][0].replace("again.backward()", "again.detach()")
+    assert fix(code, unsafe=True) == code
+    assert any(f.fix is not None and "nesting" in f.fix.message for f in findings(code))
+
+
+def test_heads_need_consent() -> None:
+    """What the head shifts is an assumption: such a fix is made on request only."""
+    code = """
+def train(model, loader, optimizer, steps):
+    for i, batch in enumerate(loader):
+        loss = model(**batch).loss / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    assert fix(code) == code
+    made = fix(code, unsafe=True)
+    assert 'items = batch["labels"][..., 1:].ne(-100).sum()' in made
+    assert "(loss * items).backward()" in made
+
+
+@pytest.mark.parametrize(
+    ("head", "count"),
+    [
+        ("AutoModelForCausalLM", "[..., 1:].ne(-100).sum()"),
+        ("BertForTokenClassification", ".ne(-100).sum()"),
+        ("T5ForConditionalGeneration", ".ne(-100).sum()"),
+    ],
+)
+def test_a_head_in_sight_says_what_it_scores(head: str, count: str) -> None:
+    code = f"""
+from transformers import {head}
+
+
+def train(loader, optimizer, steps):
+    model = {head}.from_pretrained("tiny")
+    for i, batch in enumerate(loader):
+        loss = model(**batch).loss / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    assert f'items = batch["labels"]{count}\n' in fix(code, unsafe=True)
