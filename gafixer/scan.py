@@ -84,10 +84,7 @@ class Scanner:
         elsewhere = tuple(finding for finding in report.findings if finding.place.filename != path)
         return Outcome((*suppress(source, here), *elsewhere))
 
-
-    def repair(
-        self, source: bytes, path: str, accept: Callable[[Finding], bool]
-    ) -> engine.Repaired | Failure | None:
+    def repair(self, source: bytes, path: str, accept: Callable[[Finding], bool]) -> engine.Repaired | Failure | None:
         """Fix a file in memory: the findings that `accept` takes and that no comment silences."""
         from gafixer.suppress import suppress
 
