@@ -93,8 +93,11 @@ class Fixer:
             (site, [f for f in every if f.severity.rank >= self._settings.min_severity.rank and only in {None, f.code}])
             for site, every, _ in group
         ]
-        plan = compose(self._tree, [(site, said) for site, said in asked if said])
-        new = self.apply([plan])
+        try:
+            plan = compose(self._tree, [(site, said) for site, said in asked if said])
+            new = self.apply([plan])
+        except (ValueError, RecursionError) as error:  # numbers and nesting that `ast.unparse` refuses
+            raise DeclinedError("its expressions can't be written out again") from error
         expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
         more = self._check(new, expected)
         if not more:

@@ -84,6 +84,13 @@ def _refuse(site: Site, place: Layout) -> None:
         raise DeclinedError("every microbatch steps")
     if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
         raise DeclinedError("a part of the loss could not be followed")
+    if any(
+        isinstance(t, ast.Attribute) and t.attr == "grad"
+        for n in ast.walk(place.home)
+        if isinstance(n, ast.Assign)
+        for t in n.targets
+    ):
+        raise DeclinedError("the code puts gradients in their place itself")
     around = {loop.id for loop in site.backward.loops}
     if any(t.atom.accumulated is not None and t.atom.accumulated in around for t in site.terms):
         raise DeclinedError("the loss is added up over the window before backward")
