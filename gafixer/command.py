@@ -231,7 +231,7 @@ def _run(options: Options, chosen: Settings) -> _Result:
     if options.paths == ("-",):
         name = options.stdin_filename or "-"
         source = sys.stdin.buffer.read()
-        outcome = Scanner(chosen).source(source, name)
+        outcome = Scanner(chosen).source(source, name, named=True)
         result.files = 1
         result.stdin = source
         result.texts[name] = files.text(source)
@@ -248,6 +248,10 @@ def _run(options: Options, chosen: Settings) -> _Result:
     with terminal.Progress(len(found)) as progress:
         for outcome in jobs.scan(found, chosen, options.jobs, progress.tick):
             result.add(outcome)
+    scanner = Scanner(chosen)
+    for path in dict.fromkeys(options.paths):
+        if Path(path).is_file():
+            result.add(scanner.named(path))
     return result
 
 

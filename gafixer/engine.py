@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.fixes import Fixer, Said
     from gafixer.settings import Settings
 
-__all__ = ["Repaired", "Report", "check_source", "repair", "trace", "wanted"]
+__all__ = ["Repaired", "Report", "check_source", "is_python", "repair", "trace", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,20 @@ def wanted(source: bytes) -> bool:
     except UnreadableError:
         return True
     return False
+
+
+def is_python(source: bytes) -> bool:
+    """Whether Python accepts the source; asked of files that are named, which the prefilter passes over."""
+    import ast
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the scanned file, nobody asked for them
+            compile(source, "<source>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def check_source(source: bytes, path: str, project: Project, settings: Settings) -> Report:

@@ -67,9 +67,20 @@ class Scanner:
         except OSError as error:
             return Outcome(failure=Failure(path, files.reason(error)))
 
-    def source(self, source: bytes, path: str) -> Outcome:
-        """Scan a file that was read already. What goes wrong in the analysis is told, never raised."""
-        if not engine.wanted(source):
+    def named(self, path: str) -> Outcome:
+        """What is still to be said of a file that was named: that it is no Python, though nothing in it may train."""
+        try:
+            source = files.read(path)
+        except OSError:  # told when it was scanned
+            return NOTHING
+        return NOTHING if engine.wanted(source) else self.source(source, path, named=True)
+
+    def source(self, source: bytes, path: str, *, named: bool = False) -> Outcome:
+        """Scan a file that was read already. What goes wrong in the analysis is told, never raised.
+
+        Of a file in a folder only what may train is looked at; one that is `named` has to be Python in any case.
+        """
+        if not engine.wanted(source) and not (named and not engine.is_python(source)):
             return NOTHING
         try:
             report = engine.check_source(source, path, self.project, self._settings)

@@ -285,3 +285,15 @@ def test_forwarded_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         with pytest.raises(SystemExit) as caught:
             cli.main()
         assert (caught.value.code, out in capsys.readouterr().out) == (code, True)
+
+
+def test_a_named_file_has_to_be_python(tmp_path: Path) -> None:
+    """Also where nothing in it may train; in a folder such a file is passed over."""
+    (tmp_path / "broken.py").write_text("x = (1,\ny = 2\n")
+    (tmp_path / "whole.py").write_text("x = 1\n")
+    named = gafixer(
+        "scan", "broken.py", "whole.py", "--isolated", "--output-format", "concise", cwd=tmp_path, command=REAL
+    )
+    assert named.returncode == 1
+    assert [line.split(" ")[0:2] for line in named.stdout.splitlines()] == [["broken.py:1:5:", "GA900"]]
+    assert gafixer("scan", ".", "--isolated", cwd=tmp_path, command=REAL).returncode == 0
