@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence, Items, Variation
 from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Spot, Sym, Value, peel, text
-from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES
+from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE
 from gafixer.data.losses import HEAD_CLASS
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Surroundings:
         if found is None or any(away < found[0] for away, _ in self.fixed()):
             return None
         return found[1]
+
+    def whole(self) -> Evidence | None:
+        """Where the scanned module scores every position of its inputs."""
+        message = "labels are the inputs themselves here: padding is scored too"
+        return next(iter(_matches(WHOLE, message, self.modules[0])), None)
 
     def said(self, count: int) -> tuple[Evidence, ...]:
         """The best places that say that counts vary."""
@@ -134,6 +139,8 @@ def _tokens(around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...
         return Items.TOKENS, Variation.CERTAIN, tuple(dict.fromkeys((strong, *around.said(1))))
     if around.fixed():
         return Items.TOKENS, Variation.FIXED, (around.fixed()[0][1],)
+    if (whole := around.whole()) is not None:
+        return Items.TOKENS, Variation.UNKNOWN, (whole,)
     return Items.TOKENS, Variation.PROBABLE, around.said(2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DECLARES", "FIXED", "STRONG", "VARIES"]
+__all__ = ["DECLARES", "FIXED", "STRONG", "VARIES", "WHOLE"]
 
 _IGNORED = r"(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index|IGNORE_TOKEN_ID|LABEL_PAD_ID|pad_token_label_id)"
 
@@ -55,6 +55,11 @@ VARIES = (
 
 #: How many of the above say that targets are left out, and not only that something is padded.
 STRONG = 5
+
+#: Labels that are the inputs themselves: padding is scored too, so that only the width of a batch can vary.
+WHOLE = re.compile(
+    r"""labels["']?\]?\s*[=:]\s*[^=\n]*input_ids["']?\]?(?:\.clone\(\)|\.copy\(\))?\s*[,})]?\s*$""", re.MULTILINE
+)
 
 #: What looks like one of the above but only declares it.
 DECLARES = re.compile(
