@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import guards
 from gafixer.analysis.events import Branch, Event, EventKind
-from gafixer.analysis.values import text
+from gafixer.analysis.spelling import text
 from gafixer.analysis.windows import Shape
 from gafixer.data.frameworks import STEPS_NAME
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from gafixer.analysis.events import Framework
 from gafixer.analysis.site import Divisor, Items, Scale
-from gafixer.analysis.values import Author, text
+from gafixer.analysis.spelling import text
+from gafixer.analysis.values import Author
 from gafixer.findings import Confidence, Finding, Related, Role, Severity
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import ast
 import itertools
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.values import Called, Const, External, Sym, Value, peel, text
+from gafixer.analysis.spelling import peel, text
+from gafixer.analysis.values import Called, Const, External, Sym, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, calls, loops, reductions
+from gafixer.analysis.spelling import bounded
 from gafixer.analysis.values import (
     OPAQUE,
     Called,
@@ -22,7 +23,6 @@ from gafixer.analysis.values import (
     Sym,
     Term,
     Value,
-    bounded,
 )
 from gafixer.data.frameworks import STEPS_NAME
 

@@ -10,6 +10,7 @@ from gafixer.analysis import algebra, evidence, given, implicit, roots, terms, w
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
+from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
     Atom,
     Attr,
@@ -24,7 +25,6 @@ from gafixer.analysis.values import (
     Spot,
     Sym,
     Value,
-    text,
 )
 from gafixer.analysis.windows import Shape
 

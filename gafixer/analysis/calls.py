@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import algebra, library, training
 from gafixer.analysis.events import Call
 from gafixer.analysis.names import spelled
+from gafixer.analysis.spelling import bounded, depth, text
 from gafixer.analysis.values import (
     OPAQUE,
     Attr,
@@ -30,9 +31,6 @@ from gafixer.analysis.values import (
     Sequence,
     Sym,
     Value,
-    bounded,
-    depth,
-    text,
 )
 from gafixer.data.frameworks import FRAMEWORK_CLASSES
 

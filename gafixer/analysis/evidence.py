@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence, Items, Variation
-from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Spot, Sym, Value, peel, text
+from gafixer.analysis.spelling import peel, text
+from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Spot, Sym, Value
 from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE
 from gafixer.data.losses import HEAD_CLASS
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, calls, loops, reductions, training
 from gafixer.analysis.names import Assigned
+from gafixer.analysis.spelling import depth
 from gafixer.analysis.values import (
     OPAQUE,
     Atom,
@@ -38,7 +39,6 @@ from gafixer.analysis.values import (
     Sequence,
     Sym,
     Value,
-    depth,
 )
 from gafixer.data.frameworks import STEPS_NAME
 

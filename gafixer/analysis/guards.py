@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra
 from gafixer.analysis.events import Branch
+from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
     Atom,
     Attr,
@@ -24,7 +25,6 @@ from gafixer.analysis.values import (
     Poly,
     Sym,
     Value,
-    text,
 )
 
 if TYPE_CHECKING:

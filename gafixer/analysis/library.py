@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, reductions, training
+from gafixer.analysis.spelling import depth, text
 from gafixer.analysis.values import (
     OPAQUE,
     Atom,
@@ -25,8 +26,6 @@ from gafixer.analysis.values import (
     Sequence,
     Sym,
     Value,
-    depth,
-    text,
 )
 from gafixer.data.frameworks import SAME_ITEMS, SUMS_OVER_RANKS, WRAPPERS
 from gafixer.data.losses import FUNCTIONS, MODULES, LossSpec

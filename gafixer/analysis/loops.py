@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra
 from gafixer.analysis.events import Loop, LoopKind
+from gafixer.analysis.spelling import bounded, text
 from gafixer.analysis.values import (
     OPAQUE,
     Called,
@@ -22,8 +23,6 @@ from gafixer.analysis.values import (
     Sequence,
     Sym,
     Value,
-    bounded,
-    text,
 )
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra
+from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
     Atom,
     Attr,
@@ -26,7 +27,6 @@ from gafixer.analysis.values import (
     Sym,
     Term,
     Value,
-    text,
 )
 
 if TYPE_CHECKING:

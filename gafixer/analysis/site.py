@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, Call, Suspended
-from gafixer.analysis.values import Author, text
+from gafixer.analysis.spelling import text
+from gafixer.analysis.values import Author
 
 if TYPE_CHECKING:
     from collections.abc import Callable

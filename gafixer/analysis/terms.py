@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra
 from gafixer.analysis.site import Division, Divisor, Scale
+from gafixer.analysis.spelling import peel, text
 from gafixer.analysis.values import (
     Atom,
     Attr,
@@ -27,8 +28,6 @@ from gafixer.analysis.values import (
     Sym,
     Term,
     Value,
-    peel,
-    text,
 )
 from gafixer.data.frameworks import RANKS, STEPS_NAME
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, reductions
 from gafixer.analysis.events import Branch, EventKind, Framework
+from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
     OPAQUE,
     Atom,
@@ -29,7 +30,6 @@ from gafixer.analysis.values import (
     Spot,
     Sym,
     Value,
-    text,
 )
 from gafixer.data import frameworks as known
 

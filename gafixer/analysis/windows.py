@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import guards
 from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework, Loop, Suspended, Within
-from gafixer.analysis.values import text
+from gafixer.analysis.spelling import text
 
 if TYPE_CHECKING:
     from gafixer.analysis.guards import Guard

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.values import Author, Spot, text
+from gafixer.analysis.spelling import text
+from gafixer.analysis.values import Author, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

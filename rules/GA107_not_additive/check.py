@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.values import Atom, Called, Kind, Reduction, peel, text
+from gafixer.analysis.spelling import peel, text
+from gafixer.analysis.values import Atom, Called, Kind, Reduction
 from gafixer.findings import Confidence, Severity
 from gafixer.rulebook import Rule
 from gafixer.wording import around, finding

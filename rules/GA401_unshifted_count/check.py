@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Divisor, Scale
-from gafixer.analysis.values import Atom, text
+from gafixer.analysis.spelling import text
+from gafixer.analysis.values import Atom
 from gafixer.findings import Related, Role, Severity
 from gafixer.rulebook import Rule
 from gafixer.wording import around, finding

@@ -12,7 +12,8 @@ from gafixer.analysis.events import Framework
 from gafixer.analysis.project import MemoryProject
 from gafixer.analysis.site import Evidence, Site
 from gafixer.analysis.source import Module
-from gafixer.analysis.values import Const, Spot, text
+from gafixer.analysis.spelling import text
+from gafixer.analysis.values import Const, Spot
 
 if TYPE_CHECKING:
     from pathlib import Path

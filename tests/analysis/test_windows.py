@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gafixer.analysis.values import text
+from gafixer.analysis.spelling import text
 from gafixer.analysis.windows import Shape
 from tests.analysis.scanning import sites
 from tests.analysis.windows import GUARDED, Loop
