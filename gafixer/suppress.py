@@ -77,7 +77,7 @@ def _rules(said: Iterable[str]) -> tuple[set[str], set[str]]:
         for match in _NOQA.finditer(comment):
             if match["codes"]:
                 here.update(match["codes"].upper().replace(",", " ").split())
-            elif not match["colon"]:  # `# noqa` alone silences a line in every linter
+            elif not match["colon"]:  # without codes it silences a line in every linter
                 here.add(_EVERYTHING)
     return everywhere, here
 
