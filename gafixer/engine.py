@@ -53,16 +53,9 @@ def wanted(source: bytes) -> bool:
 
 def is_python(source: bytes) -> bool:
     """Whether Python accepts the source; asked of files that are named, which the prefilter passes over."""
-    import ast
-    import warnings
+    from gafixer.analysis.source import syntax_error
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the scanned file, nobody asked for them
-            compile(source, "<source>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    return syntax_error(source) is None
 
 
 def check_source(source: bytes, path: str, project: Project, settings: Settings) -> Report:

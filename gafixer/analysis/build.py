@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, evidence, given, implicit, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
-from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework
+from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
 from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
@@ -109,10 +109,7 @@ class _Maker:
         for module in self._around.modules:
             match = pattern.search(module.source)
             if match is not None:
-                row = module.source.count("\n", 0, match.start()) + 1
-                line = module.line(row)
-                start = len(line) - len(line.lstrip())
-                return Evidence(Spot(module.path, row, start, row, len(line.encode())), message)
+                return Evidence(module.line_spot(match.start()), message)
         return None
 
     def _reported(self, event: Event, window: Window) -> tuple[LossTerm, ...]:
@@ -147,9 +144,9 @@ class _Maker:
         step = window.step
         if step is None:
             return False
-        own = _branches(backward) - _branches(step)
+        own = backward.branches - step.branches
         return bool(own) and any(
-            e.kind is EventKind.CLEAR and backward.order < e.order and own <= _branches(e) and e.loops == backward.loops
+            e.kind is EventKind.CLEAR and backward.order < e.order and own <= e.branches and e.loops == backward.loops
             for e in self._events
         )
 
@@ -216,10 +213,6 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
-
-
-def _branches(event: Event) -> set[tuple[Spot, bool]]:
-    return {(f.spot, f.holds) for f in event.frames if isinstance(f, Branch)}
 
 
 #: From what says least to what says most.

@@ -125,6 +125,11 @@ class Event:
     framework: Framework = Framework.TORCH
 
     @property
+    def branches(self) -> frozenset[tuple[Spot, bool]]:
+        """Which arms of which branches it is in: the spot of each test, and how the test came out."""
+        return frozenset((f.spot, f.holds) for f in self.frames if isinstance(f, Branch))
+
+    @property
     def loops(self) -> tuple[Loop, ...]:
         """The loops around it, outermost first."""
         return tuple(f for f in self.frames if isinstance(f, Loop))

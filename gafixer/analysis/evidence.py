@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence, Items, Variation
 from gafixer.analysis.spelling import peel, text
-from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Spot, Sym, Value
+from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Sym, Value
 from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE
 from gafixer.data.losses import HEAD_CLASS
 
@@ -83,11 +83,9 @@ class Surroundings:
 
 def _matches(pattern: re.Pattern[str], message: str, module: Module) -> Iterable[Evidence]:
     for match in pattern.finditer(module.source):
-        row = module.source.count("\n", 0, match.start()) + 1
-        line = module.line(row)
-        if not DECLARES.search(line):
-            start = len(line) - len(line.lstrip())
-            yield Evidence(Spot(module.path, row, start, row, len(line.rstrip().encode())), message)
+        spot = module.line_spot(match.start())
+        if not DECLARES.search(module.line(spot.row)):
+            yield Evidence(spot, message)
             return
 
 

@@ -165,7 +165,7 @@ class Site:
 
     def branches(self, event: Event) -> list[Branch]:
         """The conditions of an event that are not conditions of the backward call."""
-        around = {(f.spot, f.holds) for f in self.backward.frames if isinstance(f, Branch)}
+        around = self.backward.branches
         return [f for f in event.frames if isinstance(f, Branch) and (f.spot, f.holds) not in around]
 
     def happening(self, kind: EventKind) -> list[Event]:

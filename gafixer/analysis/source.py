@@ -8,12 +8,12 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gafixer.analysis.values import Spot
 from gafixer.findings import Place, Position, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gafixer.analysis.values import Spot
 
 __all__ = ["Block", "Module", "UnreadableError", "decode", "syntax_error"]
 
@@ -240,6 +240,13 @@ class Module:
         if self._lines is None:
             self._lines = self.source.split("\n")
         return self._lines[row - 1] if 0 < row <= len(self._lines) else ""
+
+    def line_spot(self, position: int) -> Spot:
+        """The line that holds a position of the source, without its indentation."""
+        row = self.source.count("\n", 0, position) + 1
+        line = self.line(row)
+        start = len(line) - len(line.lstrip())
+        return Spot(self.path, row, start, row, len(line.rstrip().encode()))
 
     def place(self, spot: Spot) -> Place:
         """A spot of this module in characters instead of bytes."""
