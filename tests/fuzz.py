@@ -28,7 +28,7 @@ from gafixer.scan import Failure, Scanner
 from gafixer.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _TOKEN = re.compile(r"\w+|[^\w\s]|\s+")
 _ODD = (
@@ -252,9 +252,9 @@ def _run(seed: int, texts: Sequence[str], settings: Settings) -> tuple[bytes, li
         return source, [traceback.format_exc()]
 
 
-def _timed(make: Callable[[], tuple[bytes, list[str]]], slow: float) -> tuple[bytes, list[str]]:
+def _timed(seed: int, texts: Sequence[str], settings: Settings, slow: float) -> tuple[bytes, list[str]]:
     begin = time.process_time()
-    source, wrong = make()
+    source, wrong = _run(seed, texts, settings)
     if (seconds := time.process_time() - begin) > slow:
         wrong = [*wrong, f"it took {seconds:.1f} s of CPU"]
     return source, wrong
@@ -273,7 +273,7 @@ def main(trees: tuple[Path, ...], examples: int, seed: int, slow: float, keep: P
     settings = Settings(frozenset(rulebook.catalogue()))
     kinds: Counter[str] = Counter()
     for number in range(seed, seed + examples):
-        source, wrong = _timed(lambda number=number: _run(number, texts, settings), slow)
+        source, wrong = _timed(number, texts, settings, slow)
         for fault in wrong:
             last = fault.strip().splitlines()
             kind = " / ".join(last[-3:]) if len(last) > 3 else fault
