@@ -91,7 +91,8 @@ def _table(rows: list[tuple[str, ...]]) -> str:
 def main(trees: tuple[str, ...], against: str, pairs: int, jobs: int | None, extra: tuple[str, ...]) -> None:
     """Time `gafixer scan` on each TREE against another linter, or against importing click.
 
-    ruff and flake8 look for what pyflakes finds, without a cache; TorchFix and Fixit run as they are by default. Both run in turns with a warm file cache. The ratio is that of the medians: below 1, gafixer is faster.
+    ruff and flake8 look for what pyflakes finds, without a cache; TorchFix and Fixit run with their defaults. Both run
+    in turns with a warm file cache. The ratio is that of the medians: below 1, gafixer is faster.
     """
     click.echo(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} processors, {pairs} pairs, {against}")
     rows = []
