@@ -73,7 +73,7 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "one wrong setting": (["scan", "--config", "ignroe = []"], 2, "", "unknown key 'ignroe'; did you mean 'ignore'?"),
     "no setting at all": (["scan", "--config", "ignore"], 2, "", "'ignore' is neither a file nor 'key = value'"),
     "no such config": (["scan", "--config", "other.toml"], 2, "", "--config: other.toml: no such file"),
-    "config of everything": (["scan", "--config", "strict.toml"], 1, "GA101", "found 1 error in"),
+    "config of everything": (["scan", "--config", "strict.toml"], 1, "GA101", "found 1 error (2 below"),
     "two configs": (["scan", "--config", "strict.toml", "--config", "strict.toml"], 2, "", "takes one file"),
     "config though isolated": (["scan", "--isolated", "--config", "strict.toml"], 2, "", "--isolated reads no"),
     "isolated with a setting": (["scan", "--isolated", "--config", "select = ['GA2']"], 1, "GA201", "found 1 warning"),
