@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gafixer import files, jobs, rulebook, settings, terminal
+from gafixer import files, jobs, programs, rulebook, settings, terminal
 from gafixer.files import Glob
 from gafixer.findings import Severity
 from gafixer.report import Format, render, render_statistics
@@ -23,7 +24,8 @@ from gafixer.settings import Layer, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gafixer.findings import Finding
+    from gafixer.findings import Finding, Place
+    from gafixer.programs import Opened
     from gafixer.settings import Settings
 
 __all__ = ["Options", "explain", "scan"]
@@ -71,7 +73,7 @@ class _Result:
 
     findings: list[Finding]
     failures: list[Failure]
-    texts: dict[str, str]
+    opened: dict[str, Opened]
     files: int = 0
     stdin: bytes = b""
 
@@ -139,7 +141,7 @@ def _fix(options: Options, chosen: Settings, result: _Result, started: float) ->
     fixed = [f for c in changed for f in c.fixed]
     if options.show_fixes:
         for finding in fixed:
-            where = f"{Names(str(Path.cwd())).relative(finding.place.filename)}:{finding.place.span.start.row}"
+            where = Names(str(Path.cwd())).row(finding.place)
             terminal.say(f"fixed {where}: {finding.code} {finding.fix.message if finding.fix else ''}")
     if options.fix_only:
         _tell(options, result.failures)
@@ -154,7 +156,7 @@ def _fix_stdin(options: Options, chosen: Settings, result: _Result, *, unsafe: b
     """What standard input gives goes fixed to standard output."""
     from gafixer import fixing
 
-    name = options.stdin_filename or "-"
+    name = _stdin(options)
     made = fixing.change(result.stdin, name, chosen, unsafe=unsafe)
     if isinstance(made, Failure):
         result.failures.append(made)
@@ -229,12 +231,11 @@ def _neighbour(path: str) -> str:
 def _run(options: Options, chosen: Settings) -> _Result:
     result = _Result([], [], {})
     if options.paths == ("-",):
-        name = options.stdin_filename or "-"
+        name = _stdin(options)
         source = sys.stdin.buffer.read()
         outcome = Scanner(chosen).source(source, name, named=True)
         result.files = 1
         result.stdin = source
-        result.texts[name] = files.text(source)
         result.add(outcome)
         return result
 
@@ -255,16 +256,23 @@ def _run(options: Options, chosen: Settings) -> _Result:
     return result
 
 
+def _stdin(options: Options) -> str:
+    """What standard input is called."""
+    return options.stdin_filename or "-"
+
+
 def _print(options: Options, shown: list[Finding], result: _Result) -> bool:
     """Whether the findings could be written."""
 
-    def text_of(path: str) -> str | None:
-        if path not in result.texts:
-            try:
-                result.texts[path] = files.text(files.read(path))
-            except OSError:  # it vanished since it was scanned: the places are shown without their code
-                return None
-        return result.texts[path]
+    def text_of(place: Place) -> str | None:
+        path = place.filename
+        try:
+            if path not in result.opened:
+                source = result.stdin if options.paths == ("-",) and path == _stdin(options) else files.read(path)
+                result.opened[path] = programs.readable(source, path)
+        except OSError:  # it vanished since it was scanned: the places are shown without their code
+            return None
+        return result.opened[path].text(place.cell)
 
     output = Format(options.output_format)
     colour = options.output_file is None and terminal.has_colour(sys.stdout)
@@ -284,10 +292,11 @@ def _print(options: Options, shown: list[Finding], result: _Result) -> bool:
 
 
 def _trace(where: str, chosen: Settings) -> int:
-    path, _, row = where.rpartition(":")
-    if not path or not row.isdecimal() or int(row) < 1:
-        terminal.say(f"--trace takes FILE:LINE, not '{where}'")
+    asked = re.fullmatch(r"(?P<path>.+?)(?::cell (?P<cell>\d+))?:0*(?P<row>[1-9]\d*)", where)
+    if asked is None:
+        terminal.say(f"--trace takes FILE:LINE, or NOTEBOOK:cell N:LINE, not '{where}'")
         return _WRONG
+    path = asked["path"]
     try:
         source = files.read(path)
     except OSError as error:
@@ -297,7 +306,9 @@ def _trace(where: str, chosen: Settings) -> int:
     from gafixer.analysis.source import UnreadableError
 
     try:
-        told = engine.trace(source, path, Scanner(chosen).project, int(row))
+        file = programs.opened(source, path)
+        row = file.row(int(asked["cell"]) if asked["cell"] else None, int(asked["row"]))
+        told = engine.trace(file.code, path, Scanner(chosen).project, row, file.label)
     except UnreadableError as error:
         terminal.say(f"{path}:{error.row}:{error.column}: {error.message}")
         return _WRONG
