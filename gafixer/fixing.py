@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -16,6 +18,11 @@ from gafixer import files, programs
 from gafixer.findings import Applicability
 from gafixer.scan import Failure, Scanner
 
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open can't be removed
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -25,6 +32,10 @@ if TYPE_CHECKING:
     from gafixer.settings import Settings
 
 __all__ = ["Changed", "accepted", "change", "patch", "repair", "write"]
+
+#: A file of ours that is not yet whole. Nobody calls one of their own so, and it may be removed.
+_PREFIX, _SUFFIX = ".gafixer-write-", ".tmp"
+_UNFINISHED = re.compile(rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}{re.escape(_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +118,49 @@ def write(path: str, content: bytes) -> None:
     target = os.path.realpath(path)
     if not stat.S_IMODE(Path(target).stat().st_mode) & 0o222 or not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "read-only file")
-    descriptor, name = tempfile.mkstemp(prefix=".gafixer-", dir=Path(target).parent)
+    folder = Path(target).parent
+    _sweep(folder)
+    descriptor, name = _temporary(folder)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
-        shutil.copymode(target, name)
-        Path(name).replace(target)
+            shutil.copymode(target, name)
+            if fcntl is not None:  # held until it is in place; elsewhere a file that is open can't be moved either
+                Path(name).replace(target)
+        if fcntl is None:
+            Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _temporary(folder: Path) -> tuple[int, str]:
+    """A new file that is held: made again where another run's sweep came between its making and its holding."""
+    while True:
+        descriptor, name = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
+        with contextlib.suppress(BlockingIOError):
+            _hold(descriptor)
+            if Path(name).exists():
+                return descriptor, name
+        os.close(descriptor)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a run that was killed left in a folder; what another run is writing is held by it and stays."""
+    left = [path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name)]
+    for path in filter(Path.is_file, left):
+        with contextlib.suppress(OSError), path.open("rb") as handle:
+            _hold(handle.fileno())
+            path.unlink()
+
+
+def _hold(descriptor: int) -> None:
+    """Lock a file until it is closed.
+
+    Raises:
+        OSError: somebody else holds it.
+    """
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
