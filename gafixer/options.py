@@ -57,6 +57,11 @@ class Options:
         """Whether standard input is scanned, and no file."""
         return self.paths == ("-",)
 
+    @property
+    def stdin_name(self) -> str:
+        """What standard input is called."""
+        return self.stdin_filename or "-"
+
 
 def hierarchy(options: Options) -> Hierarchy:
     """The settings of every file: those of the configuration files, then `--config key=value`, then the other options.

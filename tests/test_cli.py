@@ -92,7 +92,12 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "named is never excluded": (["scan", "train.py", "--exclude", "train.py"], 1, "train.py:2:10", "found"),
     "unwritable output": (["scan", "-o", "no/such/folder.txt"], 2, "", "no/such/folder.txt: no such file or directory"),
     "trace": (["scan", "--trace", "train.py:2"], 0, "train.py 2\ny = 2  # GA101 error safe\n", ""),
-    "trace nowhere": (["scan", "--trace", "train.py"], 2, "", "--trace takes FILE:LINE, not 'train.py'"),
+    "trace nowhere": (
+        ["scan", "--trace", "train.py"],
+        2,
+        "",
+        "--trace takes FILE:LINE, or NOTEBOOK:cell N:LINE, not 'train.py'",
+    ),
     "trace no file": (
         ["scan", "--trace", "tran.py:2"],
         2,

@@ -10,7 +10,7 @@ from gafixer.report.text import Style
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gafixer.findings import Finding
+    from gafixer.findings import Finding, Place
     from gafixer.report.names import Names
 
 __all__ = ["Format", "render", "render_statistics"]
@@ -29,12 +29,12 @@ def render(
     findings: Sequence[Finding],
     names: Names,
     *,
-    source: Callable[[str], str | None],
+    source: Callable[[Place], str | None],
     colour: bool = False,
 ) -> str:
     """The findings in a format.
 
-    `source` gives the text of a file that findings are in, None when it can't be had any more.
+    `source` gives the text that a finding's place is in, None when it can't be had any more.
     """
     match output:
         case Format.JSON:

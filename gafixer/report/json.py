@@ -36,7 +36,7 @@ def _finding(finding: Finding, names: Names) -> dict[str, Any]:
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
         "filename": names.relative(finding.place.filename),
-        "cell": None,
+        "cell": finding.place.cell,
         "location": _position(finding.place.span.start),
         "end_location": _position(finding.place.span.end),
         "related": [_related(related, names) for related in finding.related],
@@ -53,14 +53,21 @@ def _related(related: Related, names: Names) -> dict[str, Any]:
     return {
         "role": related.role.value,
         "filename": names.relative(related.place.filename),
+        **_cell(related.place.cell),
         "location": _position(related.place.span.start),
         "message": related.message,
     }
 
 
+def _cell(number: int | None) -> dict[str, int]:
+    """The cell of what lies in a notebook."""
+    return {} if number is None else {"cell": number}
+
+
 def _fix(fix: Fix) -> dict[str, Any]:
     edits = [
         {
+            **_cell(edit.cell),
             "location": _position(edit.span.start),
             "end_location": _position(edit.span.end),
             "content": edit.content,

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gafixer.findings import Place
 
 __all__ = ["Names"]
 
@@ -30,6 +34,11 @@ class Names:
         if name == ".." or name.startswith("../"):
             return _text(os.path.normpath(Path(self.directory, path)))
         return name
+
+    def row(self, place: Place) -> str:
+        """The row of a place: `path:row`, in a notebook `path:cell N:row`."""
+        cell = "" if place.cell is None else f"cell {place.cell}:"
+        return f"{self.relative(place.filename)}:{cell}{place.span.start.row}"
 
 
 def _text(path: str) -> str:
