@@ -66,6 +66,8 @@ def _scan(options: Options, chosen: Hierarchy) -> int:
     if options.show_settings or options.show_files:
         return _show(options, chosen)
     result = _run(options, chosen)
+    if options.add_ignore is not None:
+        return _add_comments(options, chosen, result)
     if options.diff or options.fixes:
         return _fix(options, chosen, result, started)
     return _report(options, chosen, result, started)
@@ -139,6 +141,19 @@ def _fix_stdin(options: Options, chosen: Hierarchy, result: _Result) -> int:
     if result.failures:
         return _WRONG
     return _FOUND if made and (options.diff or options.exit_non_zero_on_fix) and not options.exit_zero else _CLEAN
+
+
+def _add_comments(options: Options, chosen: Hierarchy, result: _Result) -> int:
+    """Silence what is shown by comments in the files."""
+    from gafixer.comments import adding
+
+    made = adding.add(_shown(result, chosen), options.add_ignore_reason)
+    _tell(options, (*result.failures, *made.failures))
+    names = Names(str(Path.cwd()))
+    for finding in made.beyond:
+        terminal.say(f"{names.row(finding.place)}: {finding.code} can't be silenced by a comment")
+    terminal.added(made.silenced, len(made.paths))
+    return _WRONG if result.failures or made.failures else _CLEAN
 
 
 def _rescan(chosen: Hierarchy, result: _Result, paths: list[str]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gafixer.findings import Finding
 
-__all__ = ["Progress", "fixed", "has_colour", "markdown", "say", "summary", "write"]
+__all__ = ["Progress", "added", "fixed", "has_colour", "markdown", "say", "summary", "write"]
 
 _PATIENCE = 1.0  # seconds before a scan is called long
 
@@ -71,6 +71,11 @@ def fixed(findings: Sequence[Finding], files: int, *, done: bool) -> None:
     if findings:
         did = "fixed" if done else "would fix"
         say(f"{did} {_count(len(findings), 'finding')} in {_count(files, 'file')}")
+
+
+def added(findings: int, files: int) -> None:
+    """Say in one line what comments silence from now on."""
+    say(f"silenced {_count(findings, 'finding')} in {_count(files, 'file')}")
 
 
 def _count(number: int, word: str) -> str:
