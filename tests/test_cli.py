@@ -27,8 +27,9 @@ JSON = ("--output-format", "json")
 def project(tmp_path: Path) -> Path:
     """A clean file, and one with an error that has a safe fix, a warning and an info."""
     (tmp_path / "clean.py").write_text(GOOD)
-    (tmp_path / "silenced.py").write_text("a = 1  # GA101 error  # gafixer: ignore[GA101] meant\n")
-    (tmp_path / "idle.py").write_text("b = 1  # gafixer: ignore[GA101] meant\n")
+    (tmp_path / "dist").mkdir()  # passed over unless a file in it is named
+    (tmp_path / "dist" / "silenced.py").write_text("a = 1  # GA101 error  # gafixer: ignore[GA101] meant\n")
+    (tmp_path / "dist" / "idle.py").write_text("b = 1  # gafixer: ignore[GA101] meant\n")
     (tmp_path / "strict.toml").write_text('min-severity = "error"\n')
     (tmp_path / "train.py").write_text(f"{BAD}z = 3  # GA201 warning\nw = 4  # GA501 info\n")
     return tmp_path
@@ -66,7 +67,7 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "no such command": (["scna"], 2, "", "scna"),
     "no such severity": (["scan", "--min-severity", "loud"], 2, "", "loud"),
     "no jobs": (["scan", "--jobs", "0"], 2, "", "--jobs"),
-    "exclude": (["scan", "--exclude", "train.py"], 0, "", "in 1 file,"),
+    "exclude": (["scan", "--exclude", "train.py,dist"], 0, "", "in 1 file,"),
     "extend exclude": (["scan", "--extend-exclude", "tr*,clean.py"], 0, "", "no Python files under the given paths"),
     "per-file ignores": (["scan", "--per-file-ignores", "tr*:GA1,*.py:GA201"], 0, "", "found nothing (1 below"),
     "per-file ignores of nothing": (["scan", "--per-file-ignores", "tr*"], 2, "", "takes PATTERN:RULE, not 'tr*'"),
@@ -91,11 +92,16 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     ),
     "no such target": (["scan", "--target-transformers", "new"], 2, "", "must be a version or a range of versions"),
     "no such helpers": (["scan", "--helpers", "nobody"], 2, "", "nobody"),
-    "comments are heeded": (["scan", "silenced.py"], 0, "", "found nothing in 1 file"),
-    "comments are not heeded": (["scan", "silenced.py", "--ignore-noqa"], 1, "silenced.py:1:10: GA101", "found 1 err"),
-    "unused comment": (["scan", "idle.py"], 1, "idle.py:1:8: GA901 [*]", "found 1 warning in 1 file"),
+    "comments are heeded": (["scan", "dist/silenced.py"], 0, "", "found nothing in 1 file"),
+    "comments are not heeded": (
+        ["scan", "dist/silenced.py", "--ignore-noqa"],
+        1,
+        "dist/silenced.py:1:10: GA101",
+        "found 1 err",
+    ),
+    "unused comment": (["scan", "dist/idle.py"], 1, "dist/idle.py:1:8: GA901 [*]", "found 1 warning in 1 file"),
     "unused comment of a rule that is off": (
-        ["scan", "idle.py", "--ignore", "GA101"],
+        ["scan", "dist/idle.py", "--ignore", "GA101"],
         0,
         "",
         "found nothing in 1 file",

@@ -24,9 +24,9 @@ from tests.comments.making import finding
         ("x = 1  # gafixer: ignore[GA201] so\n", 1, "x = 1  # gafixer: ignore[GA201, GA101] so"),
         ("# gafixer: ignore[GA201, ] so\nx = 1\n", 2, "# gafixer: ignore[GA201, GA101] so"),
         (
-            "x = 1  # gafixer: file-ignore[GA201]\n",
+            "x  # gafixer: file-ignore[GA201]\n",
             1,
-            "x = 1  # gafixer: file-ignore[GA201]  # gafixer: ignore[GA101] why",
+            "x  # gafixer: file-ignore[GA201]  # gafixer: ignore[GA101] why",
         ),
         ("x = 1  # noqa: E501\n", 1, "x = 1  # noqa: E501  # gafixer: ignore[GA101] why"),
     ],
