@@ -306,7 +306,7 @@ def _trace(where: str, chosen: Settings) -> int:
     from gafixer.analysis.source import UnreadableError
 
     try:
-        file = programs.opened(source, path)
+        file, _ = programs.opened(source, path).sound()
         row = file.row(int(asked["cell"]) if asked["cell"] else None, int(asked["row"]))
         told = engine.trace(file.code, path, Scanner(chosen).project, row, file.label)
     except UnreadableError as error:

@@ -64,7 +64,7 @@ def change(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Cha
     from gafixer.analysis.source import UnreadableError
 
     try:
-        file = programs.opened(source, path)
+        file, _ = programs.opened(source, path).sound()
     except UnreadableError:  # found when it was scanned
         return None
     repaired = Scanner(settings).repair(file.code, path, lambda finding: accepted(finding, unsafe=unsafe))

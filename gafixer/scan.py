@@ -97,15 +97,18 @@ class Scanner:
         if not engine.wanted(source) and not (named and not engine.is_python(source)):
             return NOTHING
         try:
+            sound, errors = file.sound()
+            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self._settings)]
+            source = sound.code
             report = engine.check_source(source, path, self.project, self._settings)
-            if not report.findings:
+            if not report.findings and not told:
                 return NOTHING
             from gafixer.suppress import suppress
 
             # A finding may stand in another file, at a requirement: comments of this one don't speak of it.
             here = tuple(finding for finding in report.findings if finding.place.filename == path)
             elsewhere = tuple(finding for finding in report.findings if finding.place.filename != path)
-            return Outcome(tuple(map(file.placed, (*suppress(source, here), *elsewhere))))
+            return Outcome((*told, *map(sound.placed, (*suppress(source, here), *elsewhere))))
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gafixer.analysis.source import UnreadableError
+from gafixer.analysis.source import UnreadableError, syntax_error
 from gafixer.findings import Position
 from gafixer.notebooks.document import code_cells
 from gafixer.notebooks.magics import Hidden, python_from
 
-__all__ = ["Cell", "Program", "program"]
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+__all__ = ["Cell", "Program", "broken", "program"]
 
 #: Stands between two cells. A statement, so that what the codemod puts beside the code of a cell stays in that cell.
 _BOUNDARY = '"""gafixer cell"""'
@@ -71,8 +75,22 @@ class Program:
         return {cell.number: new for cell, new in made if new != cell.text}
 
 
-def program(document: str) -> Program:
-    """The program of a notebook.
+def broken(program: Program) -> dict[int, UnreadableError]:
+    """The cells that are no Python, by their number; the rows of the errors count in the program."""
+    if syntax_error(program.text.encode()) is None:
+        return {}
+    errors = {}
+    lines = program.text.split("\n")
+    for cell, following in zip(program.cells, [*program.cells[1:], None], strict=True):
+        end = len(lines) if following is None else following.row - 2
+        error = syntax_error("\n".join(lines[cell.row - 1 : end]).encode())
+        if error is not None:
+            errors[cell.number] = UnreadableError(error.message, cell.row + error.row - 1, error.column)
+    return errors
+
+
+def program(document: str, without: Container[int] = ()) -> Program:
+    """The program of a notebook, without the cells of some numbers.
 
     Raises:
         UnreadableError: it is no notebook that can be read.
@@ -83,7 +101,7 @@ def program(document: str) -> Program:
     row = 1
     for code in code_cells(document):
         start = python_from(code.text)
-        if start is None:
+        if start is None or code.number in without:
             continue
         if parts:
             parts.append(f"{_BOUNDARY}\n")

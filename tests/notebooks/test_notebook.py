@@ -201,6 +201,26 @@ def test_bytes_that_are_no_text() -> None:
     assert [(f.code, f.place.span.start.row) for f in outcome.findings] == [("GA900", 2)]
 
 
+def test_a_cell_that_is_no_python() -> None:
+    """It is told, and the other cells are scanned and fixed as if it were not there."""
+    cells = cut(LOOP)
+    with_it = [*cells[:TRAIN], "def evaluate():\n    x = 1\n\ty = (", *cells[TRAIN:], "print 'x'"]
+    both = found(notebook(*with_it))
+    assert sorted((f.code, f.place.cell, f.place.span.start.row) for f in both if f.code == "GA900") == [
+        ("GA900", TRAIN + 1, 3),
+        ("GA900", len(with_it), 1),
+    ]
+    (alone,) = found(notebook(*cells))
+    (other,) = [f for f in both if f.code != "GA900"]
+    assert (other.message, other.place.cell, other.place.span) == (alone.message, TRAIN + 2, alone.place.span)
+    made, plain = changed(notebook(*with_it)), changed(notebook(*cells))
+    assert made is not None
+    assert plain is not None
+    after = sources(made.content.decode())
+    assert [after[TRAIN], after[-1]] == [with_it[TRAIN], with_it[-1]]
+    assert [*after[:TRAIN], *after[TRAIN + 1 : -1]] == sources(plain.content.decode())
+
+
 def test_other_languages() -> None:
     """A notebook of another language has nothing to say, named or not."""
     document = notebook("loss.backward() {", language="julia").encode()
