@@ -18,7 +18,17 @@ class Matter(enum.Flag):
     USER = enum.auto()
 
 
-_BACKWARD = re.compile(rb"backward\b")
+#: A call, or the method by its name; in prose alone the word says nothing.
+_BACKWARD = re.compile(rb"backward(?:\w*[ \t]*\(|(?<=[.\"']backward)\b)")
+#: One of these stands in whatever `_TRAINER` matches; that none does is known many times sooner.
+_TRAINER_WORDS = (
+    b"compute_loss",
+    b"training_step",
+    b"batch_samples",
+    b"num_items_in_batch",
+    b"LOSS_MAPPING",
+    b"loss_fun",
+)
 _TRAINER = re.compile(
     rb"\bdef (?:compute_loss|training_step|get_batch_samples)\b|compute_loss_func|num_items_in_batch|LOSS_MAPPING"
     rb"|\.loss_function[ \t]*="
@@ -43,11 +53,14 @@ _INHERITS = re.compile(rb"\bclass \w+\([^)]*\b\w*For[A-Z]\w*[^)]*PreTrainedModel
 def matter(source: bytes) -> Matter:
     """What a file may hold: a loss that goes backward, a head, an override of a Trainer's part, a user of one."""
     found = Matter.NOTHING
-    if _BACKWARD.search(source) is not None or (b"ightning" in source and b"def training_step" in source):
+    if (
+        _BACKWARD.search(source) is not None
+        or b".training_step(" in source
+        or (b"ightning" in source and b"def training_step" in source)
+    ):
         found |= Matter.BACKWARD
-    if _TRAINER.search(source) is not None:
+    if any(word in source for word in _TRAINER_WORDS) and _TRAINER.search(source) is not None:
         found |= Matter.TRAINER
-    # Plain searches first: most files fail the first one, and those cost next to nothing.
     if b"class " in source and _is_head(source):
         found |= Matter.HEAD
     if b"Trainer(" in source and b"transformers" in source:
