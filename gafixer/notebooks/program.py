@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.source import UnreadableError, syntax_error
 from gafixer.findings import Position
+from gafixer.notebooks import BOUNDARY
 from gafixer.notebooks.document import code_cells
 from gafixer.notebooks.magics import Hidden, python_from
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
 __all__ = ["Cell", "Program", "broken", "program"]
-
-#: Stands between two cells. A statement, so that what the codemod puts beside the code of a cell stays in that cell.
-_BOUNDARY = '"""gafixer cell"""'
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class Program:
         Raises:
             ValueError: a cell or a magic was lost on the way.
         """
-        parts = self.hidden.show(text).split(f"{_BOUNDARY}\n")
+        parts = self.hidden.show(text).split(f"{BOUNDARY}\n")
         if len(parts) != len(self.cells):
             raise ValueError("a cell was lost")
         made = ((cell, cell.head + _trimmed(part, cell)) for cell, part in zip(self.cells, parts, strict=True))
@@ -104,7 +102,7 @@ def program(document: str, without: Container[int] = ()) -> Program:
         if start is None or code.number in without:
             continue
         if parts:
-            parts.append(f"{_BOUNDARY}\n")
+            parts.append(f"{BOUNDARY}\n")
             row += 1
         parts.append(f"{hidden.hide(code.text[start:])}\n")
         cells.append(Cell(code.number, code.text, code.text[:start], row))

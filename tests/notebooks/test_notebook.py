@@ -140,6 +140,26 @@ def test_magics_stay_where_they_are() -> None:
     assert all(cell.startswith("%%time\n") and cell.endswith("\nloss?") for cell in after)
 
 
+def test_a_loop_outside_functions_has_its_helper_in_its_cell() -> None:
+    """After the imports of that cell, if it has some; nobody has to run another cell again."""
+    loop = """\
+for i, (tokens, tags) in enumerate(loader):
+    tags[tags == 0] = -100
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), tags.flatten())
+    (loss / 4).backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()"""
+    head = "import torch\nimport torch.nn.functional as F"
+    for imports, code, comment in [("", "", ""), ("import math\n", "print(1)\n", ""), ("", "", "# train\n")]:
+        made = changed(notebook(head, "import numpy", f"{imports}{code}{comment}{loop}", "import json"))
+        assert made is not None
+        first, second, cell, last = sources(made.content.decode())
+        assert (first, second, last) == (head, "import numpy", "import json")
+        assert cell.startswith(f"{imports}\n\ndef _divide".lstrip("\n"))
+        assert f"\n\n\n{code}num_items = 0\n{comment}for i," in cell
+
+
 def test_a_patch_for_readers() -> None:
     """Cell by cell, as ruff shows it; cells that do not change are not shown."""
     made = changed(notebook(*AROUND, *cut(LOOP)))
