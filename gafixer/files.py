@@ -101,12 +101,22 @@ class _Excluded:
         return bool(self._paths and self._paths.match(os.path.abspath(os.path.join(folder, name))))
 
 
-def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSError], None]) -> Iterator[str]:
+def find(
+    paths: Iterable[str], exclude: Callable[[str], tuple[Glob, ...]], warn: Callable[[str, OSError], None]
+) -> Iterator[str]:
     """Files to scan: each path that is no folder, and the Python files below each that is one; each file once.
 
-    `warn` is told of folders that can't be listed; what vanishes during the walk is passed over.
+    `exclude` gives what is passed over in a folder. `warn` is told of folders that can't be listed; what vanishes
+    during the walk is passed over.
     """
-    excluded = _Excluded(exclude)
+    made: dict[tuple[Glob, ...], _Excluded] = {}
+
+    def excluded(folder: str) -> _Excluded:
+        globs = exclude(folder)
+        if globs not in made:
+            made[globs] = _Excluded(globs)
+        return made[globs]
+
     seen = set()
     for path in paths:
         for name in _walk(path, excluded, warn) if os.path.isdir(path) else [path]:
@@ -116,7 +126,7 @@ def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSE
                 yield name
 
 
-def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) -> Iterator[str]:
+def _walk(root: str, excludes: Callable[[str], _Excluded], warn: Callable[[str, OSError], None]) -> Iterator[str]:
     stack = [(os.path.normpath(root), gitignore.around(root, read))]
     while stack:
         folder, ignored = stack.pop()
@@ -129,6 +139,7 @@ def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) 
             warn(folder, error)
             continue
         ignored = ignored.read(folder, {entry.name for entry in entries if entry.name.startswith(".git")}, read)
+        excluded = excludes(folder)
         folders = []
         for entry in entries:
             name = entry.name

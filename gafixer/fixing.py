@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from gafixer.findings import Edit, Finding
     from gafixer.report.names import Names
-    from gafixer.settings import Settings
+    from gafixer.settings import Hierarchy
 
 __all__ = ["Changed", "accepted", "change", "encoded", "patch", "repair", "write"]
 
@@ -61,10 +61,11 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
-def change(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Changed | Failure | None:
+def change(source: bytes, path: str, settings: Hierarchy) -> Changed | Failure | None:
     """Fix one file in memory; None where there is nothing to fix."""
     from gafixer.codemod import edits
 
+    unsafe = settings.of(path).unsafe_fixes
     repaired = Scanner(settings).repair(source, path, lambda finding: accepted(finding, unsafe=unsafe))
     if repaired is None or isinstance(repaired, Failure):
         return repaired
@@ -72,16 +73,16 @@ def change(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Cha
     return Changed(path, repaired.old, repaired.new, content, repaired.fixed)
 
 
-def repair(
-    findings: Iterable[Finding], settings: Settings, *, unsafe: bool, keep: bool
-) -> tuple[list[Changed], list[Failure]]:
+def repair(findings: Iterable[Finding], settings: Hierarchy, *, keep: bool) -> tuple[list[Changed], list[Failure]]:
     """Fix the files that have findings with an accepted fix; `keep` writes them."""
     changed: list[Changed] = []
     failures: list[Failure] = []
-    paths = dict.fromkeys(f.place.filename for f in findings if accepted(f, unsafe=unsafe))
+    paths = dict.fromkeys(
+        f.place.filename for f in findings if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
+    )
     for path in paths:
         try:
-            made = change(files.read(path), path, settings, unsafe=unsafe)
+            made = change(files.read(path), path, settings)
             if isinstance(made, Changed):
                 if keep:
                     write(path, made.content)

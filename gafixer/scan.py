@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.project import Project
     from gafixer.findings import Finding
-    from gafixer.settings import Settings
+    from gafixer.settings import Hierarchy
 
 __all__ = ["NOTHING", "Failure", "Outcome", "Scanner"]
 
@@ -45,8 +45,8 @@ NOTHING: Final = Outcome()
 class Scanner:
     """Scans file after file with one project. The analysis is imported when the first file needs it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Hierarchy) -> None:
+        self.settings = settings
         self._project: Project | None = None
 
     @property
@@ -83,7 +83,7 @@ class Scanner:
         if not engine.wanted(source) and not (named and not engine.is_python(source)):
             return NOTHING
         try:
-            report = engine.check_source(source, path, self.project, self._settings)
+            report = engine.check_source(source, path, self.project, self.settings.of(path))
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
         if not report.findings:
@@ -92,7 +92,11 @@ class Scanner:
 
         # A finding may stand in another file, at a requirement: comments of this one don't speak of it.
         here = tuple(finding for finding in report.findings if finding.place.filename == path)
-        elsewhere = tuple(finding for finding in report.findings if finding.place.filename != path)
+        elsewhere = tuple(
+            finding
+            for finding in report.findings
+            if finding.place.filename != path and finding.code in self.settings.of(finding.place.filename).selected
+        )
         return Outcome((*suppress(source, here), *elsewhere))
 
     def repair(self, source: bytes, path: str, accept: Callable[[Finding], bool]) -> engine.Repaired | Failure | None:
@@ -103,7 +107,7 @@ class Scanner:
             return accept(finding) and bool(suppress(now, [finding]))
 
         try:
-            return engine.repair(source, path, self.project, self._settings, take)
+            return engine.repair(source, path, self.project, self.settings.of(path), take)
         except Exception as error:  # one file's trouble is not the other files'
             return _internal(path, error)
 

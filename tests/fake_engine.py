@@ -40,7 +40,7 @@ def check_source(source: bytes, path: str, project: object, settings: object) ->
     return engine.Report(tuple(finding for finding in found if finding.code in settings.selected))  # type: ignore[attr-defined]  # the front hands Settings over
 
 
-def trace(source: bytes, path: str, project: object, row: int) -> str:
+def trace(source: bytes, path: str, project: object, row: int, declared: object = None) -> str:
     """The line itself."""
     return f"{path} {row}\n{source.decode().splitlines()[row - 1]}"
 

@@ -14,10 +14,12 @@ from gafixer.analysis.events import AUTOMATIC, EventKind, Framework, Loop, LoopK
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.roots import Run
 from gafixer.analysis.values import Choice, ClassRef, Const, External, Func, Mapping, Spot, Value
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
 __all__ = ["runs"]
 
@@ -27,14 +29,14 @@ _HOOKS = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_c
 _MANUAL = re.compile(r"automatic_optimization\s*=\s*False|manual_backward")
 
 
-def runs(module: Module, project: Project) -> list[Run]:
+def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list[Run]:
     """One run for every `training_step` under automatic optimization."""
     if "training_step" not in module.source or not _LIGHTNING.search(module.source):
         return []
     found = []
     for node in module.statements():
         if isinstance(node, ast.ClassDef) and (step := _training_step(node)) is not None:
-            run = Interpreter(project, module, set())
+            run = Interpreter(project, module, set(), declared)
             cls = ClassRef(module.path, node.name, node)
             if _is_lightning(cls, run) and not _MANUAL.search(_text(node, module)):
                 found.append(_run(run, module, cls, step))

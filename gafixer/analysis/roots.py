@@ -12,12 +12,14 @@ from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.values import ClassRef, Func
 from gafixer.data.frameworks import FRAMEWORK_CLASSES
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
 __all__ = ["Run", "runs"]
 
@@ -40,7 +42,7 @@ class _Root:
     cls: ast.ClassDef | None = None
 
 
-def runs(module: Module, project: Project) -> list[Run]:
+def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list[Run]:
     """Run every root of a module; then every function whose backward call no root reached."""
     roots = list(_functions(module))
     training = _training(module, project, roots)
@@ -55,7 +57,7 @@ def runs(module: Module, project: Project) -> list[Run]:
         own = set(_backward_rows(root, module))
         if root not in order and own <= {row for path, row in reached if path == module.path}:
             continue
-        run = _run(module, project, root, dull)
+        run = _run(module, project, root, dull, declared)
         made.append(run)
         reached |= {(e.spot.path, e.spot.row) for e in run.events if e.kind is EventKind.BACKWARD}
     return made
@@ -155,8 +157,8 @@ def _backward_rows(root: _Root, module: Module) -> Iterator[int]:
                 yield part.lineno
 
 
-def _run(module: Module, project: Project, root: _Root, dull: set[int]) -> Run:
-    run = Interpreter(project, module, dull)
+def _run(module: Module, project: Project, root: _Root, dull: set[int], declared: Declared) -> Run:
+    run = Interpreter(project, module, dull, declared)
     run.scopes.append(run.new_scope(module))
     if root.node is None:
         run.block(_own_statements(module))
