@@ -29,6 +29,8 @@ from gafixer.analysis.values import (
 from gafixer.analysis.windows import Shape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
     from gafixer.analysis.windows import Window
@@ -97,20 +99,16 @@ class _Maker:
             steps_given=told.where if told is not None else None,
             accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
             by_epoch=window.loop is not None and window.loop.trips is None,
-            ranks=self._search(_RANKS, "several ranks average their gradients here"),
-            drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
+            ranks=self._search(_ranks),
+            drop_last=self._search(_drops_last),
             modules=tuple((module.path, module.source) for module in self._around.modules),
         )
 
     def _place(self, spot: Spot) -> Place:
         return self._modules.get(spot.path, self._module).place(spot)
 
-    def _search(self, pattern: re.Pattern[str], message: str) -> Evidence | None:
-        for module in self._around.modules:
-            match = pattern.search(module.source)
-            if match is not None:
-                return Evidence(module.line_spot(match.start()), message)
-        return None
+    def _search(self, look: Callable[[Module], Evidence | None]) -> Evidence | None:
+        return next((found for m in self._around.modules if (found := m.once(look)) is not None), None)
 
     def _reported(self, event: Event, window: Window) -> tuple[LossTerm, ...]:
         parts = terms.losses(event.value or Const(None), event.spot)[0]
@@ -213,6 +211,19 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
+
+
+def _ranks(module: Module) -> Evidence | None:
+    return _evidence(_RANKS, "several ranks average their gradients here", module)
+
+
+def _drops_last(module: Module) -> Evidence | None:
+    return _evidence(_DROP_LAST, "the short last batch is dropped here", module)
+
+
+def _evidence(pattern: re.Pattern[str], message: str, module: Module) -> Evidence | None:
+    match = pattern.search(module.source)
+    return None if match is None else Evidence(module.line_spot(match.start()), message)
 
 
 #: From what says least to what says most.
