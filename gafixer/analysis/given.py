@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence
 from gafixer.analysis.values import Const, Spot, Sym, Value
+from gafixer.data.frameworks import COMPOSER_COUNT, COMPOSER_EXACT, COMPOSER_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gafixer.analysis.outside import Setting
     from gafixer.analysis.source import Module
 
-__all__ = ["Given", "deepspeed", "lightning"]
+__all__ = ["Given", "composer", "deepspeed", "lightning"]
 
 _LIGHTNING_KEY = "accumulate_grad_batches"
 _STEPS_KEY = "gradient_accumulation_steps"
@@ -69,6 +70,16 @@ def deepspeed(modules: Iterable[Module], settings: Iterable[Setting]) -> Given:
     return Given(Sym(_STEPS_KEY))
 
 
+def composer(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | None:
+    """What splits a batch into microbatches. None: nothing does, or their shares are made exact for tokens."""
+    modules = list(modules)
+    if any(COMPOSER_EXACT in module.source for module in modules):
+        return None
+    told = [found for module in modules for found in module.once(_composer_trainers)]
+    told += [Given(Sym(s.key), s.where) for s in settings if s.key == COMPOSER_SIZE or (s.key == COMPOSER_COUNT and s.value != 1)]
+    return next((given for given in told if given.value != Const(None)), None)
+
+
 def _of(settings: list[Setting]) -> Given:
     """Of several files the one that accumulates: somebody starts it that way."""
     chosen = next((s for s in settings if s.value != 1), settings[0])
@@ -78,15 +89,26 @@ def _of(settings: list[Setting]) -> Given:
 
 def _trainers(module: Module) -> list[Given]:
     """``Trainer(accumulate_grad_batches=...)``, ``dict(accumulate_grad_batches=...)``."""
-    if _LIGHTNING_KEY not in module.source:
+    return _keywords(module, (_LIGHTNING_KEY,))
+
+
+def _composer_trainers(module: Module) -> list[Given]:
+    """A size of microbatches makes several of a batch whatever it is; a number of them does unless it is 1."""
+    sizes = _keywords(module, (COMPOSER_SIZE,))
+    split = [Given(Sym(COMPOSER_SIZE), size.where) for size in sizes if size.value != Const(None)]
+    return split + [found for found in _keywords(module, (COMPOSER_COUNT,)) if found.value != Const(1)]
+
+
+def _keywords(module: Module, keys: Sequence[str]) -> list[Given]:
+    if not any(key in module.source for key in keys):
         return []
     return [
-        Given(_value(keyword.value, module), _evidence(module, keyword.value, f"{_LIGHTNING_KEY} is set here"))
+        Given(_value(keyword.value, module), _evidence(module, keyword.value, f"{keyword.arg} is set here"))
         for statement in module.statements()
         for node in ast.walk(statement)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and _is_maker(node.func)
         for keyword in node.keywords
-        if keyword.arg == _LIGHTNING_KEY
+        if keyword.arg in keys
     ]
 
 

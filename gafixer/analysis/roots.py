@@ -11,7 +11,7 @@ from gafixer.analysis import calls
 from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.values import ClassRef, Func
-from gafixer.data.frameworks import FRAMEWORK_CLASSES
+from gafixer.data.frameworks import FRAMEWORK_CLASSES, IMPLICIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "runs"]
 
-_TRAINS = re.compile(r"\bbackward\b|manual_backward|scaler\(")
+_TRAINS = re.compile(rf"\bbackward\b|manual_backward|scaler\(|{IMPLICIT.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
