@@ -77,6 +77,9 @@ def _words(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
     return tuple(word.strip() for part in value for word in part.split(",") if word.strip())
 
 
+_FORMATS = click.Choice(
+    ["full", "concise", "grouped", "json", "json-lines", "sarif", "github", "gitlab", "junit", "rdjson"]
+)
 _SEVERITIES = click.Choice(["error", "warning", "info"])
 
 
@@ -95,7 +98,7 @@ _SEVERITIES = click.Choice(["error", "warning", "info"])
     help="Not this rule in files of this pattern.",
 )
 @click.option("--min-severity", type=_SEVERITIES, help="Show nothing below.  [default: warning]")
-@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@click.option("--output-format", type=_FORMATS, default="full", show_default=True)
 @click.option("-o", "--output-file", metavar="FILE", help="Write the findings there, not to standard output.")
 @click.option("--statistics", is_flag=True, help="Count findings by rule and show only that.")
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit 0 even with findings.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gafixer import files, jobs, rulebook, terminal
+from gafixer import files, jobs, programs, rulebook, terminal
 from gafixer.options import hierarchy, neighbour, reject
 from gafixer.report import Format, render, render_statistics
 from gafixer.report.names import Names
@@ -21,8 +22,9 @@ from gafixer.settings import SettingsError, show
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gafixer.findings import Finding
+    from gafixer.findings import Finding, Place
     from gafixer.options import Options
+    from gafixer.programs import Opened
     from gafixer.settings import Hierarchy
 
 __all__ = ["explain", "scan"]
@@ -36,7 +38,7 @@ class _Result:
 
     findings: list[Finding]
     failures: list[Failure]
-    texts: dict[str, str]
+    opened: dict[str, Opened]
     files: int = 0
     stdin: bytes = b""
 
@@ -108,7 +110,7 @@ def _fix(options: Options, chosen: Hierarchy, result: _Result, started: float) -
     fixed = [f for c in changed for f in c.fixed]
     if options.show_fixes:
         for finding in fixed:
-            where = f"{Names(str(Path.cwd())).relative(finding.place.filename)}:{finding.place.span.start.row}"
+            where = Names(str(Path.cwd())).row(finding.place)
             terminal.say(f"fixed {where}: {finding.code} {finding.fix.message if finding.fix else ''}")
     if options.fix_only:
         _tell(options, result.failures)
@@ -123,7 +125,7 @@ def _fix_stdin(options: Options, chosen: Hierarchy, result: _Result) -> int:
     """What standard input gives goes fixed to standard output."""
     from gafixer import fixing
 
-    name = options.stdin_filename or "-"
+    name = options.stdin_name
     made = fixing.change(result.stdin, name, chosen)
     if isinstance(made, Failure):
         result.failures.append(made)
@@ -159,12 +161,11 @@ def _once(findings: list[Finding]) -> list[Finding]:
 def _run(options: Options, chosen: Hierarchy) -> _Result:
     result = _Result([], [], {})
     if options.stdin:
-        name = options.stdin_filename or "-"
+        name = options.stdin_name
         source = sys.stdin.buffer.read()
         outcome = Scanner(chosen).source(source, name, named=True)
         result.files = 1
         result.stdin = source
-        result.texts[name] = files.text(source)
         result.add(outcome)
         return result
 
@@ -197,7 +198,7 @@ def _files(options: Options, chosen: Hierarchy, result: _Result) -> list[str]:
 def _show(options: Options, chosen: Hierarchy) -> int:
     """List the files that would be scanned, or tell what holds for the first of them."""
     result = _Result([], [], {})
-    found = [options.stdin_filename or "-"] if options.stdin else sorted(_files(options, chosen, result))
+    found = [options.stdin_name] if options.stdin else sorted(_files(options, chosen, result))
     _tell(options, result.failures)
     if options.show_files:
         terminal.write("".join(f"{printable(os.path.normpath(Path.cwd() / path))}\n" for path in found))
@@ -213,13 +214,15 @@ def _show(options: Options, chosen: Hierarchy) -> int:
 def _print(options: Options, shown: list[Finding], result: _Result) -> bool:
     """Whether the findings could be written."""
 
-    def text_of(path: str) -> str | None:
-        if path not in result.texts:
-            try:
-                result.texts[path] = files.text(files.read(path))
-            except OSError:  # it vanished since it was scanned: the places are shown without their code
-                return None
-        return result.texts[path]
+    def text_of(place: Place) -> str | None:
+        path = place.filename
+        try:
+            if path not in result.opened:
+                source = result.stdin if options.stdin and path == options.stdin_name else files.read(path)
+                result.opened[path] = programs.readable(source, path)
+        except OSError:  # it vanished since it was scanned: the places are shown without their code
+            return None
+        return result.opened[path].text(place.cell)
 
     output = Format(options.output_format)
     colour = options.output_file is None and terminal.has_colour(sys.stdout)
@@ -239,10 +242,11 @@ def _print(options: Options, shown: list[Finding], result: _Result) -> bool:
 
 
 def _trace(where: str, chosen: Hierarchy) -> int:
-    path, _, row = where.rpartition(":")
-    if not path or not row.isdecimal() or int(row) < 1:
-        terminal.say(f"--trace takes FILE:LINE, not '{where}'")
+    asked = re.fullmatch(r"(?P<path>.+?)(?::cell (?P<cell>\d+))?:0*(?P<row>[1-9]\d*)", where)
+    if asked is None:
+        terminal.say(f"--trace takes FILE:LINE, or NOTEBOOK:cell N:LINE, not '{where}'")
         return _WRONG
+    path = asked["path"]
     try:
         source = files.read(path)
     except OSError as error:
@@ -252,7 +256,9 @@ def _trace(where: str, chosen: Hierarchy) -> int:
     from gafixer.analysis.source import UnreadableError
 
     try:
-        told = engine.trace(source, path, Scanner(chosen).project, int(row), chosen.of(path).declared)
+        file = programs.opened(source, path)
+        row = file.row(int(asked["cell"]) if asked["cell"] else None, int(asked["row"]))
+        told = engine.trace(file.code, path, Scanner(chosen).project, row, chosen.of(path).declared, file.label)
     except UnreadableError as error:
         terminal.say(f"{path}:{error.row}:{error.column}: {error.message}")
         return _WRONG

@@ -1,4 +1,4 @@
-"""Which files a scan reads: named files always, in folders the Python files that git and the settings don't exclude."""
+"""Which files a scan reads: named ones always, in folders Python and notebooks that nothing excludes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gafixer import gitignore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["DEFAULT_EXCLUDE", "Glob", "NotAFileError", "find", "read", "reason", "text"]
+__all__ = ["DEFAULT_EXCLUDE", "Glob", "NotAFileError", "find", "read", "reason"]
 
 DEFAULT_EXCLUDE = (
     ".bzr",
@@ -104,7 +104,7 @@ class _Excluded:
 def find(
     paths: Iterable[str], exclude: Callable[[str], tuple[Glob, ...]], warn: Callable[[str, OSError], None]
 ) -> Iterator[str]:
-    """Files to scan: each path that is no folder, and the Python files below each that is one; each file once.
+    """Files to scan: each path that is no folder, and Python files and notebooks below each that is one; each once.
 
     `exclude` gives what is passed over in a folder. `warn` is told of folders that can't be listed; what vanishes
     during the walk is passed over.
@@ -146,9 +146,13 @@ def _walk(root: str, excludes: Callable[[str], _Excluded], warn: Callable[[str, 
             if _is_folder(entry):
                 if not excluded(folder, name) and not ignored.folder(name):
                     folders.append((_join(folder, name), ignored.below(name)))
-            elif name.endswith(".py") and _is_file(entry) and not excluded(folder, name) and not ignored.python(name):
+            elif _is_ours(name) and _is_file(entry) and not excluded(folder, name) and not ignored.file(name):
                 yield _join(folder, name)
         stack.extend(reversed(folders))
+
+
+def _is_ours(name: str) -> bool:
+    return name.endswith((".py", ".ipynb"))
 
 
 def _join(folder: str, name: str) -> str:
@@ -196,15 +200,3 @@ def read(path: str) -> bytes:
 def reason(error: OSError) -> str:
     """Why a file can't be read, in a few words."""
     return (error.strerror or str(error)).lower()
-
-
-def text(source: bytes) -> str:
-    """The source as characters, for showing it: what can't be decoded becomes U+FFFD."""
-    import io
-    import tokenize
-
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-    except SyntaxError:
-        encoding = "utf-8"
-    return source.decode(encoding, "replace")

@@ -8,6 +8,7 @@ from pathlib import Path
 from gafixer import settings
 from gafixer.files import Glob
 from gafixer.findings import Severity
+from gafixer.report import Format
 from gafixer.selection import nearest
 from gafixer.settings import Helpers, Hierarchy, Layer, SettingsError
 
@@ -56,6 +57,11 @@ class Options:
     def stdin(self) -> bool:
         """Whether standard input is scanned, and no file."""
         return self.paths == ("-",)
+
+    @property
+    def stdin_name(self) -> str:
+        """What standard input is called."""
+        return self.stdin_filename or "-"
 
 
 def hierarchy(options: Options) -> Hierarchy:
@@ -130,6 +136,8 @@ def reject(options: Options) -> None:
     """
     if "-" in options.paths and len(options.paths) > 1:
         raise SettingsError("standard input (-) can't be scanned together with files")
+    if options.statistics and not Format(options.output_format).counts:
+        raise SettingsError(f"--statistics can't be shown as {options.output_format}; use json or full")
     if options.stdin_filename is not None and not options.stdin:
         raise SettingsError("--stdin-filename needs - as the path")
     for path in options.paths:

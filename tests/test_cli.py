@@ -73,7 +73,7 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "one wrong setting": (["scan", "--config", "ignroe = []"], 2, "", "unknown key 'ignroe'; did you mean 'ignore'?"),
     "no setting at all": (["scan", "--config", "ignore"], 2, "", "'ignore' is neither a file nor 'key = value'"),
     "no such config": (["scan", "--config", "other.toml"], 2, "", "--config: other.toml: no such file"),
-    "config of everything": (["scan", "--config", "strict.toml"], 1, "GA101", "found 1 error in"),
+    "config of everything": (["scan", "--config", "strict.toml"], 1, "GA101", "found 1 error (2 below"),
     "two configs": (["scan", "--config", "strict.toml", "--config", "strict.toml"], 2, "", "takes one file"),
     "config though isolated": (["scan", "--isolated", "--config", "strict.toml"], 2, "", "--isolated reads no"),
     "isolated with a setting": (["scan", "--isolated", "--config", "select = ['GA2']"], 1, "GA201", "found 1 warning"),
@@ -92,7 +92,12 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "named is never excluded": (["scan", "train.py", "--exclude", "train.py"], 1, "train.py:2:10", "found"),
     "unwritable output": (["scan", "-o", "no/such/folder.txt"], 2, "", "no/such/folder.txt: no such file or directory"),
     "trace": (["scan", "--trace", "train.py:2"], 0, "train.py 2\ny = 2  # GA101 error safe\n", ""),
-    "trace nowhere": (["scan", "--trace", "train.py"], 2, "", "--trace takes FILE:LINE, not 'train.py'"),
+    "trace nowhere": (
+        ["scan", "--trace", "train.py"],
+        2,
+        "",
+        "--trace takes FILE:LINE, or NOTEBOOK:cell N:LINE, not 'train.py'",
+    ),
     "trace no file": (
         ["scan", "--trace", "tran.py:2"],
         2,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gafixer import files
 from gafixer.files import DEFAULT_EXCLUDE, Glob
+from gafixer.programs import Script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -265,4 +266,4 @@ def test_read(tmp_path: Path) -> None:
 )
 def test_text(source: bytes, text: str) -> None:
     """The declared encoding, and no refusal."""
-    assert files.text(source) == text
+    assert Script(source).text(None) == text
