@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import prefilter
+from gafixer.declared import NOTHING
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module, UnreadableError
     from gafixer.codemod.fixes import Fixer, Said
+    from gafixer.declared import Declared
     from gafixer.settings import Settings
 
 __all__ = [
@@ -190,7 +192,7 @@ def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Sa
     rules = [r for r in rulebook.load() if r.check is not None]
     found: list[Finding] = []
     said: list[Said] = []
-    for site in build.sites(module, project):
+    for site in build.sites(module, project, settings.declared):
         every = [f for rule in rules if rule.check is not None for f in rule.check(site)]
         kept = [f for f in precedence.settle(every) if f.code in settings.selected]
         every = [f for f in every if f.code in settings.selected]
@@ -223,7 +225,14 @@ def _others(module: Module, project: Project, about: prefilter.Matter, settings:
                     yield from rule.check_uses(used, meant)
 
 
-def trace(source: bytes, path: str, project: Project, row: int, label: Callable[[int], str] = str) -> str:
+def trace(
+    source: bytes,
+    path: str,
+    project: Project,
+    row: int,
+    declared: Declared = NOTHING,
+    label: Callable[[int], str] = str,
+) -> str:
     """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
 
     `label` names a row of the file for a reader.
@@ -236,7 +245,7 @@ def trace(source: bytes, path: str, project: Project, row: int, label: Callable[
     from gafixer.report.trace import render
 
     module = Module.read(_name(path), path, source, whole=True)
-    sites = build.sites(module, project)
+    sites = build.sites(module, project, declared)
     return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row, label)
 
 

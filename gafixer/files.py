@@ -101,14 +101,30 @@ class _Excluded:
         return bool(self._paths and self._paths.match(os.path.abspath(os.path.join(folder, name))))
 
 
-def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSError], None]) -> Iterator[str]:
+def find(
+    paths: Iterable[str],
+    exclude: Callable[[str], tuple[Glob, ...]],
+    warn: Callable[[str, OSError], None],
+    *,
+    force: bool = False,
+) -> Iterator[str]:
     """Files to scan: each path that is no folder, and Python files and notebooks below each that is one; each once.
 
-    `warn` is told of folders that can't be listed; what vanishes during the walk is passed over.
+    `exclude` gives what is passed over in a folder. `warn` is told of folders that can't be listed; what vanishes
+    during the walk is passed over. With `force` a path is passed over, too, that would not be found from here.
     """
-    excluded = _Excluded(exclude)
+    made: dict[tuple[Glob, ...], _Excluded] = {}
+
+    def excluded(folder: str) -> _Excluded:
+        globs = exclude(folder)
+        if globs not in made:
+            made[globs] = _Excluded(globs)
+        return made[globs]
+
     seen = set()
     for path in paths:
+        if force and _is_excluded(path, excluded):
+            continue
         for name in _walk(path, excluded, warn) if os.path.isdir(path) else [path]:
             key = os.path.abspath(name)
             if key not in seen:
@@ -116,7 +132,17 @@ def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSE
                 yield name
 
 
-def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) -> Iterator[str]:
+def _is_excluded(path: str, excluded: Callable[[str], _Excluded]) -> bool:
+    """Whether something excludes the path or a folder that it lies in, up to the working directory."""
+    folder, name = os.path.split(os.path.relpath(path))
+    while name not in {"", os.curdir, os.pardir}:
+        if excluded(folder)(folder, name):
+            return True
+        folder, name = os.path.split(folder)
+    return False
+
+
+def _walk(root: str, excludes: Callable[[str], _Excluded], warn: Callable[[str, OSError], None]) -> Iterator[str]:
     stack = [(os.path.normpath(root), gitignore.around(root, read))]
     while stack:
         folder, ignored = stack.pop()
@@ -129,6 +155,7 @@ def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) 
             warn(folder, error)
             continue
         ignored = ignored.read(folder, {entry.name for entry in entries if entry.name.startswith(".git")}, read)
+        excluded = excludes(folder)
         folders = []
         for entry in entries:
             name = entry.name

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gafixer.findings import Finding, Fix
     from gafixer.programs import Opened
     from gafixer.report.names import Names
-    from gafixer.settings import Settings
+    from gafixer.settings import Hierarchy
 
 __all__ = ["Changed", "accepted", "change", "patch", "repair", "write"]
 
@@ -59,7 +59,7 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
-def change(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Changed | Failure | None:
+def change(source: bytes, path: str, settings: Hierarchy) -> Changed | Failure | None:
     """Fix one file in memory; None where there is nothing to fix."""
     from gafixer.analysis.source import UnreadableError
 
@@ -67,6 +67,7 @@ def change(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Cha
         file, _ = programs.opened(source, path).sound()
     except UnreadableError:  # found when it was scanned
         return None
+    unsafe = settings.of(path).unsafe_fixes
     repaired = Scanner(settings).repair(file.code, path, lambda finding: accepted(finding, unsafe=unsafe))
     if repaired is None or isinstance(repaired, Failure):
         return repaired
@@ -83,16 +84,16 @@ def _prose(fix: Fix | None) -> Fix | None:
     return fix and dataclasses.replace(fix, edits=())
 
 
-def repair(
-    findings: Iterable[Finding], settings: Settings, *, unsafe: bool, keep: bool
-) -> tuple[list[Changed], list[Failure]]:
+def repair(findings: Iterable[Finding], settings: Hierarchy, *, keep: bool) -> tuple[list[Changed], list[Failure]]:
     """Fix the files that have findings with an accepted fix; `keep` writes them."""
     changed: list[Changed] = []
     failures: list[Failure] = []
-    paths = dict.fromkeys(f.place.filename for f in findings if accepted(f, unsafe=unsafe))
+    paths = dict.fromkeys(
+        f.place.filename for f in findings if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
+    )
     for path in paths:
         try:
-            made = change(files.read(path), path, settings, unsafe=unsafe)
+            made = change(files.read(path), path, settings)
             if isinstance(made, Changed):
                 if keep:
                     write(path, made.content)

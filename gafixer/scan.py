@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.project import Project
     from gafixer.findings import Finding
-    from gafixer.settings import Settings
+    from gafixer.settings import Hierarchy
 
 __all__ = ["NOTHING", "Failure", "Outcome", "Scanner"]
 
@@ -45,8 +45,8 @@ NOTHING: Final = Outcome()
 class Scanner:
     """Scans file after file with one project. The analysis is imported when the first file needs it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Hierarchy) -> None:
+        self.settings = settings
         self._project: Project | None = None
 
     @property
@@ -89,7 +89,7 @@ class Scanner:
             try:
                 return self._program(programs.opened(source, path), path, named=named)
             except UnreadableError as error:
-                return Outcome(engine.unreadable(path, error, self._settings))
+                return Outcome(engine.unreadable(path, error, self.settings.of(path)))
         return self._program(programs.Script(source), path, named=named)
 
     def _program(self, file: programs.Opened, path: str, *, named: bool) -> Outcome:
@@ -98,16 +98,20 @@ class Scanner:
             return NOTHING
         try:
             sound, errors = file.sound()
-            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self._settings)]
+            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self.settings.of(path))]
             source = sound.code
-            report = engine.check_source(source, path, self.project, self._settings)
+            report = engine.check_source(source, path, self.project, self.settings.of(path))
             if not report.findings and not told:
                 return NOTHING
             from gafixer.suppress import suppress
 
             # A finding may stand in another file, at a requirement: comments of this one don't speak of it.
             here = tuple(finding for finding in report.findings if finding.place.filename == path)
-            elsewhere = tuple(finding for finding in report.findings if finding.place.filename != path)
+            elsewhere = tuple(
+                finding
+                for finding in report.findings
+                if finding.place.filename != path and finding.code in self.settings.of(finding.place.filename).selected
+            )
             return Outcome((*told, *map(sound.placed, (*suppress(source, here), *elsewhere))))
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
@@ -120,7 +124,7 @@ class Scanner:
             return accept(finding) and bool(suppress(now, [finding]))
 
         try:
-            return engine.repair(source, path, self.project, self._settings, take)
+            return engine.repair(source, path, self.project, self.settings.of(path), take)
         except Exception as error:  # one file's trouble is not the other files'
             return _internal(path, error)
 

@@ -44,7 +44,9 @@ def check_source(source: bytes, path: str, project: object, settings: object) ->
     return engine.Report(tuple(finding for finding in found if finding.code in settings.selected))  # type: ignore[attr-defined]  # the front hands Settings over
 
 
-def trace(source: bytes, path: str, project: object, row: int, label: Callable[[int], str] = str) -> str:
+def trace(
+    source: bytes, path: str, project: object, row: int, declared: object = None, label: Callable[[int], str] = str
+) -> str:
     """The line itself."""
     return f"{path} {label(row)}\n{source.decode().splitlines()[row - 1]}"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gafixer import rulebook
+from gafixer.settings import schema
 
 ROOT = Path(__file__).parents[1]
 RULES = sorted(path.name for path in (ROOT / "rules").glob("GA*") if path.is_dir())
@@ -105,6 +106,12 @@ main()
 def test_rules_are_found_where_this_is_installed() -> None:
     """An editable install, too, has them as `gafixer.rules`."""
     assert [rulebook.folder(code) for code in rulebook.catalogue()] == RULES
+
+
+def test_settings_schema_is_current() -> None:
+    """What ships is what the table of keys and the rules make: `python -m gafixer.settings.schema`."""
+    shipped_schema = ROOT / "gafixer" / "data" / "settings.schema.json"
+    assert shipped_schema.read_text(encoding="utf-8") == schema.render()
 
 
 def test_names_are_those_of_the_folders() -> None:

@@ -13,14 +13,24 @@ if TYPE_CHECKING:
     from gafixer.findings import Finding, Fix, Position, Related
     from gafixer.report.names import Names
 
-__all__ = ["PAGES", "render", "wrap"]
+__all__ = ["render", "render_lines", "url", "wrap"]
 
-PAGES = "https://github.com/gafixer/gafixer/blob/main/rules/"
+_PAGES = "https://github.com/gafixer/gafixer/blob/main/rules/"
 
 
 def render(findings: Sequence[Finding], names: Names) -> str:
     """All findings as one document."""
     return wrap("findings", [_finding(finding, names) for finding in findings])
+
+
+def render_lines(findings: Sequence[Finding], names: Names) -> str:
+    """Each finding as a document of its own, in one line."""
+    return "".join(f"{json.dumps(_finding(finding, names))}\n" for finding in findings)
+
+
+def url(code: str) -> str:
+    """Where the page of a rule is."""
+    return f"{_PAGES}{rulebook.folder(code)}/README.md"
 
 
 def wrap(key: str, value: object) -> str:
@@ -41,7 +51,7 @@ def _finding(finding: Finding, names: Names) -> dict[str, Any]:
         "end_location": _position(finding.place.span.end),
         "related": [_related(related, names) for related in finding.related],
         "fix": _fix(finding.fix) if finding.fix else None,
-        "url": f"{PAGES}{rulebook.folder(finding.code)}/README.md",
+        "url": url(finding.code),
     }
 
 

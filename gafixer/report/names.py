@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gafixer.findings import Position, Span
+
 if TYPE_CHECKING:
     from gafixer.findings import Place
 
-__all__ = ["Names"]
+__all__ = ["Names", "physical"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,13 @@ class Names:
         """The row of a place: `path:row`, in a notebook `path:cell N:row`."""
         cell = "" if place.cell is None else f"cell {place.cell}:"
         return f"{self.relative(place.filename)}:{cell}{place.span.start.row}"
+
+
+def physical(place: Place) -> Span:
+    """Where a place is in its file, for formats that know files only. In a notebook nobody can say: its beginning."""
+    if place.cell is None:
+        return place.span
+    return Span(Position(1, 1), Position(1, 2))
 
 
 def _text(path: str) -> str:

@@ -15,11 +15,12 @@ from gafixer.findings import Finding, Position
 from gafixer.fixing import Changed
 from gafixer.notebooks.notebook import Notebook
 from gafixer.scan import NOTHING, Scanner
-from gafixer.settings import resolve
+from gafixer.settings import Hierarchy, Layer
 from tests.notebooks.making import LISTS, STRINGS, STYLES, cut, lines_of, markdown, notebook, sources
 
 RULES = Path(__file__).parents[2] / "rules"
-SETTINGS = resolve()
+SETTINGS = Hierarchy(isolated=True)
+UNSAFE = Hierarchy(Layer(unsafe_fixes=True), isolated=True)
 BAD = {path.parent.name: path.read_text() for path in sorted(RULES.glob("*/bad.py"))}
 LOOP = BAD["GA101_mean_over_steps"]
 #: Which of its cells trains.
@@ -30,7 +31,7 @@ AROUND = (markdown("# Training"), "%%bash\nls", "!pip install torch \\\n  --quie
 
 def changed(document: str, *, unsafe: bool = True) -> Changed | None:
     """The document with its fixes made."""
-    made = fixing.change(document.encode(), "nb.ipynb", SETTINGS, unsafe=unsafe)
+    made = fixing.change(document.encode(), "nb.ipynb", UNSAFE if unsafe else SETTINGS)
     assert made is None or isinstance(made, Changed)
     return made
 
@@ -66,7 +67,7 @@ def test_as_many_findings_as_in_a_script(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in BAD if name != "GA900_unreadable"])
 def test_fixed_as_a_script_is(name: str) -> None:
     """The code is the same, line for line, and no cell is touched that has no line to change."""
-    script = fixing.change(BAD[name].encode(), "train.py", SETTINGS, unsafe=True)
+    script = fixing.change(BAD[name].encode(), "train.py", UNSAFE)
     cells = [*AROUND, *cut(BAD[name])]
     made = changed(notebook(*cells))
     if script is None:
@@ -118,7 +119,7 @@ def test_bytes_around_stay() -> None:
     """BOM, no newline at the end, carriage returns in sources: as they were."""
     cells = [part.replace("\n", "\r\n") for part in cut(LOOP)]
     document = b"\xef\xbb\xbf" + notebook(*cells).rstrip("\n").encode()
-    made = fixing.change(document, "nb.ipynb", SETTINGS, unsafe=False)
+    made = fixing.change(document, "nb.ipynb", SETTINGS)
     assert isinstance(made, Changed)
     assert made.content.startswith(b"\xef\xbb\xbf{")
     assert made.content.endswith(b"}")
