@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gafixer.patch import messages
 
-__all__ = ["averages_over_ranks", "bare_model", "parameters", "shape_of", "takes_count", "user_says_scaled"]
+__all__ = ["averages_over_ranks", "bare_model", "keeps_its_scale", "parameters", "shape_of", "takes_count", "user_says_scaled"]
 
 
 def user_says_scaled(trainer: Any, count: Any) -> bool | None:
@@ -44,6 +44,18 @@ def takes_count(compute_loss: Callable[..., Any]) -> bool:
     """Whether a `compute_loss` can be called with `num_items_in_batch`."""
     function = getattr(compute_loss, "__func__", compute_loss)
     return "num_items_in_batch" in parameters(function) or _any_keyword(function)
+
+
+def keeps_its_scale(compute_loss: Callable[..., Any]) -> bool:
+    """Whether a `compute_loss` is from a library whose losses compare the rows of a microbatch: pairs, groups, negatives.
+
+    Such a loss has no reference to meet: another split of the window is another loss.
+    """
+    function = inspect.unwrap(getattr(compute_loss, "__func__", compute_loss))
+    return getattr(function, "__module__", "").partition(".")[0] in _COMPARING
+
+
+_COMPARING = frozenset(("sentence_transformers", "trl"))
 
 
 def bare_model(model: Any) -> Any:

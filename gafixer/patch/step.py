@@ -8,6 +8,7 @@ after is cancelled.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from gafixer.patch import flags, messages
 from gafixer.patch.calls import Call, Shadows, backward_divisor, derives, is_compiled, like
-from gafixer.patch.observe import LossContract, Observation, observe, reweigh
+from gafixer.patch.observe import LossContract, Observation, averaged, observe, reweigh
 from gafixer.patch.record import LossCall, Recorder, recording
 from gafixer.patch.weigh import Plan, plan, reference_total, scaled
 from gafixer.patch.window import MicrobatchTally, Window
@@ -177,6 +178,9 @@ class Step:
         seen = None if contract is None or contract.counted else reweigh(loss, calls, contract)
         if seen is None:
             seen = observe(loss, calls, handed, batch)
+            if not (self._through_trainer or seen.contract.counted) and flags.keeps_its_scale(call.original):
+                messages.once(self.trainer, "its loss is averaged over microbatches, as it would be", logging.INFO)
+                seen = averaged(seen)
             self.book.looks[key] = looks = self.book.looks.get(key, 0) + 1
             if seen.contract.settled or looks >= LOOKS:
                 self.book.contracts[key] = seen.contract
