@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -59,7 +60,7 @@ class _Options:
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Heads at a time."
 )
-@click.option("--timeout", type=click.FloatRange(1), default=120, show_default=True, metavar="S", help="For one head.")
+@click.option("--timeout", type=click.FloatRange(1), default=120, show_default=True, metavar="S", help="CPU seconds for one head.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def verify(**options: object) -> int:
     """Test whether every head of the installed Transformers gets the gradient of its whole window.
@@ -139,6 +140,9 @@ def _hush() -> None:
     torch.backends.cudnn.allow_tf32 = False
     # Imported lazily by name: paid once here, not by every worker.
     _ = transformers.Trainer
+    for name in ("generation.utils", "modeling_layers", "masking_utils"):
+        if importlib.util.find_spec(f"transformers.{name}"):
+            importlib.import_module(f"transformers.{name}")
 
 
 def _teller(patch: bool) -> Callable[[HeadReport], None]:
