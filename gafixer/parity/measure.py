@@ -6,7 +6,7 @@ import contextlib
 import enum
 import importlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from gafixer.data.heads import Contract
     from gafixer.parity.drive import Driven
     from gafixer.parity.heads import Head
     from gafixer.parity.tasks import Problem
@@ -51,7 +52,7 @@ class Trouble(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one variant: figures, or where and why it stopped."""
+    """What came of one variant: figures, or where and why it stopped; and how the loss counts, where that was asked."""
 
     head: Head
     variant: str
@@ -59,6 +60,8 @@ class Outcome:
     trouble: Trouble | None = None
     reason: str = ""
     patched: bool = False
+    problem: Problem | None = None
+    contract: Contract | None = None
 
     @property
     def ok(self) -> bool:
@@ -113,7 +116,7 @@ def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
             like = last.get(variant.problem)
             case = _case(like.tiny, variant, like.style, setting) if like else prepare(head, variant, setting)
         except Exception as error:  # whatever stops one variant is its reason; the others still run
-            yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error))
+            yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error), problem=variant.problem)
             continue
         last[variant.problem] = case
         yield case
@@ -121,12 +124,12 @@ def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
 
 def drive_case(case: Case, setting: Setting = Setting(), *, patched: bool = False) -> Outcome:
     """One step of the installed `Trainer` over the case's window, as it is or with the patch."""
-    head, name = case.tiny.head, case.variant.name
+    outcome = Outcome(case.tiny.head, case.variant.name, None, patched=patched, problem=case.variant.problem)
     try:
         driven = _drive(case, setting, patched)
     except Exception as error:  # the model runs by itself, so this is the trainer's doing, or the patch's
-        return Outcome(head, name, None, Trouble.NOT_DRIVEN, said(error), patched)
-    return Outcome(head, name, compare(driven.vector, case.facts, driven.logged), patched=patched)
+        return replace(outcome, trouble=Trouble.NOT_DRIVEN, reason=said(error))
+    return replace(outcome, figures=compare(driven.vector, case.facts, driven.logged))
 
 
 def _drive(case: Case, setting: Setting, patched: bool) -> Driven:
