@@ -24,8 +24,8 @@ _COUNTS = (7.0, 14.0)  # far from any real count of the windows
 
 
 def observe(case: Case) -> Contract:
-    """The contract that one case shows; without a trainer's verdict."""
-    batch = case.window.microbatches[0]
+    """The contract that one case shows, the patch being off; without a trainer's verdict."""
+    batch = case.window.whole()
     calls = _calls(case.tiny.model, batch)
     ignored = next((call["ignore_index"] for call in calls if _classifies(call)), None)
     return Contract(_shifts(batch, calls), ignored, _count(case.tiny.model, batch), {})

@@ -16,7 +16,7 @@ from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import Figures, compare
 from gafixer.parity.inputs import Style
 from gafixer.parity.models import BuildError, TinyModel, builds
-from gafixer.parity.ranks import drive_ranks
+from gafixer.parity.ranks import drive_launched, drive_ranks
 from gafixer.parity.reference import Witness, witness
 from gafixer.parity.windows import Window, copy_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gafixer.parity.heads import Head
     from gafixer.parity.tasks import Problem
 
-__all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "prepare", "said"]
+__all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "patch", "prepare", "said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How every head is run: numbers, place, and how many microbatches make a window over how many ranks."""
+    """How every head is run: numbers, place, and how many microbatches make a window over how many ranks.
+
+    `launched` says that the ranks are there, each in a process of its own; otherwise they are forked for the step.
+    """
 
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     steps: int = 4
     processes: int = 1
     compiled: bool = False
+    launched: bool = False
 
 
 def _case(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
@@ -133,18 +137,19 @@ def drive_case(case: Case, setting: Setting = Setting(), *, patched: bool = Fals
 
 
 def _drive(case: Case, setting: Setting, patched: bool) -> Driven:
-    with _patch(patched):
+    with patch(patched):
+        if setting.launched:
+            return drive_launched(case.tiny.model, case.window, setting.processes, torch_compile=setting.compiled)
         if setting.processes > 1:
             return drive_ranks(case.tiny.model, case.window, setting.processes)
         return drive_trainer(case.tiny.model, case.window, torch_compile=setting.compiled)
 
 
-def _patch(on: bool) -> AbstractContextManager[None]:
+def patch(on: bool) -> AbstractContextManager[None]:
     """The patch, on or off. Importing it applies it, so off needs no import, but a way out once there was one."""
     if not on and "gafixer.patch" not in sys.modules:
         return contextlib.nullcontext()
-    patch = importlib.import_module("gafixer.patch")
-    return cast("AbstractContextManager[None]", patch.patched(on))
+    return cast("AbstractContextManager[None]", importlib.import_module("gafixer.patch").patched(on))
 
 
 def measure_head(head: Head, setting: Setting = Setting(), *, patched: bool = False) -> Iterator[Outcome]:

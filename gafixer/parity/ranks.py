@@ -1,10 +1,11 @@
-"""The same step on several ranks: worker processes over gloo, forked so that they hold the very same model."""
+"""The same step on several ranks: forked worker processes over gloo, or the ranks that torchrun launched."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,11 +13,14 @@ import torch
 from gafixer.parity.drive import Driven, drive_trainer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
+    from gafixer.parity.heads import Head
+    from gafixer.parity.measure import Outcome
     from gafixer.parity.windows import Window
 
-__all__ = ["drive_ranks"]
+__all__ = ["Launch", "drive_launched", "drive_ranks"]
 
 _PATIENCE = 120.0  # seconds for the ranks to finish one step
 
@@ -98,3 +102,44 @@ def _answer(end: Connection, rank: int) -> Driven:
             return Driven(torch.from_numpy(vector), logged)
         case _:
             raise AssertionError(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The place of this process among those that torchrun started, all of which run the same heads."""
+
+    rank: int
+    processes: int
+
+    @classmethod
+    def found(cls) -> Launch | None:
+        """What the launcher left in the environment; None where there is none, or one process only."""
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        return cls(int(os.environ["RANK"]), processes) if processes > 1 else None
+
+    def wrapped(self, work: Callable[[Head], Iterator[Outcome]]) -> Callable[[Head], Iterator[Outcome]]:
+        """The same work, its process group met at a port of the head's own.
+
+        Each head has a process per rank, so groups come and go; a group left by one that died must not be met again.
+        """
+
+        def launched(head: Head) -> Iterator[Outcome]:
+            os.environ.update(MASTER_PORT=str(self._port(head)), TORCHELASTIC_USE_AGENT_STORE="False")
+            yield from work(head)
+
+        return launched
+
+    def _port(self, head: Head) -> int:
+        store = torch.distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+        key = f"gafixer/{head.module}.{head.name}"
+        if self.rank == 0:
+            store.set(key, str(_free_port()))
+        return int(store.get(key))
+
+
+def drive_launched(model: Any, window: Window, processes: int, **arguments: Any) -> Driven:
+    """Train one step of the installed `Trainer` over the window, in each of the ranks that were launched."""
+    backend = "nccl" if next(model.parameters()).is_cuda else "gloo"
+    return drive_trainer(
+        model, window, steps=len(window.microbatches) // processes, ddp_backend=backend, **arguments
+    )

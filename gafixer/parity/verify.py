@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.parity.contract import observe
 from gafixer.parity.figures import Verdict
-from gafixer.parity.measure import Case, Outcome, Trouble, cases, drive_case
+from gafixer.parity.measure import Case, Outcome, Trouble, cases, drive_case, patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +63,7 @@ class TaskSummary:
     right_after: int | None
 
 
-def work_with(setting: Setting, patch: bool, *, contracts: bool = False) -> Callable[[Head], Iterator[Outcome]]:
+def work_with(setting: Setting, patched: bool, *, contracts: bool = False) -> Callable[[Head], Iterator[Outcome]]:
     """What a worker does with a head: each variant as it is, with its contract if asked, then with the patch."""
 
     def work(head: Head) -> Iterator[Outcome]:
@@ -72,9 +72,10 @@ def work_with(setting: Setting, patch: bool, *, contracts: bool = False) -> Call
                 case Outcome():
                     yield case
                 case Case():
-                    contract = observe(case) if contracts else None
+                    with patch(False):
+                        contract = observe(case) if contracts else None
                     yield replace(drive_case(case, setting), contract=contract)
-                    if patch:
+                    if patched:
                         yield drive_case(case, setting, patched=True)
 
     return work
@@ -97,7 +98,7 @@ def _right(outcomes: Iterable[Outcome | None]) -> bool:
     return bool(given) and all(outcome.ok for outcome in given)
 
 
-def summarise(reports: Iterable[HeadReport], patch: bool) -> tuple[TaskSummary, ...]:
+def summarise(reports: Iterable[HeadReport], patched: bool) -> tuple[TaskSummary, ...]:
     """The heads counted by task, in the tasks' order."""
     counts: dict[Task, Counter[str]] = {}
     for report in reports:
@@ -109,7 +110,7 @@ def summarise(reports: Iterable[HeadReport], patch: bool) -> tuple[TaskSummary, 
         count["after"] += bool(proven) and all(pair.ok for pair in proven)
     order = list(type(next(iter(counts)))) if counts else []
     return tuple(
-        TaskSummary(task, c["heads"], c["built"], c["before"], c["after"] if patch else None)
+        TaskSummary(task, c["heads"], c["built"], c["before"], c["after"] if patched else None)
         for task in order
         if (c := counts.get(task)) is not None
     )
