@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from gafixer.parity.measure import Outcome
     from gafixer.parity.windows import Window
 
-__all__ = ["Launch", "drive_launched", "drive_ranks"]
+__all__ = ["Launch", "drive_launched", "drive_ranks", "on_ranks"]
 
-_PATIENCE = 120.0  # seconds for the ranks to finish one step
+_PATIENCE = 600.0  # seconds for the ranks to finish
 
 
 def _free_port() -> int:
@@ -38,7 +38,7 @@ def _forget_single_process() -> None:
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
-def _rank(rank: int, processes: int, port: int, answers: Connection, model: Any, window: Window) -> None:
+def _rank(rank: int, processes: int, port: int, answers: Connection, work: Callable[[], Any]) -> None:
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -51,13 +51,49 @@ def _rank(rank: int, processes: int, port: int, answers: Connection, model: Any,
     torch.set_num_threads(1)
     _forget_single_process()
     try:
-        driven = drive_trainer(model, window, steps=len(window.microbatches) // processes, ddp_backend="gloo")
-        answers.send((driven.vector.numpy(), driven.logged))
+        answers.send((work(),))
     except Exception as error:  # told to the parent, which raises it
         answers.send(f"rank {rank}: {type(error).__name__}: {error}")
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+
+
+def on_ranks(processes: int, work: Callable[[], Any]) -> list[Any]:
+    """What `work` returns in each of these ranks; plain values, no tensors.
+
+    Raises:
+        RuntimeError: where a rank fails or hangs.
+    """
+    context = multiprocessing.get_context("fork")
+    port, workers, ends = _free_port(), [], []
+    for rank in range(processes):
+        answers, sending = context.Pipe(duplex=False)
+        worker = context.Process(target=_rank, args=(rank, processes, port, sending, work))
+        worker.start()
+        sending.close()
+        workers.append(worker)
+        ends.append(answers)
+    try:
+        return [_answer(end, rank) for rank, end in enumerate(ends)]
+    finally:
+        for worker in workers:
+            worker.join(timeout=5)
+            worker.kill()
+
+
+def _answer(end: Connection, rank: int) -> Any:
+    try:
+        told = end.recv() if end.poll(_PATIENCE) else f"rank {rank}: no answer in {_PATIENCE:g} s"
+    except EOFError:
+        told = f"rank {rank}: died"
+    match told:
+        case str():
+            raise RuntimeError(told)
+        case (answer,):
+            return answer
+        case _:
+            raise AssertionError(told)
 
 
 def drive_ranks(model: Any, window: Window, processes: int) -> Driven:
@@ -69,39 +105,16 @@ def drive_ranks(model: Any, window: Window, processes: int) -> Driven:
     """
     if len(window.microbatches) % processes:
         raise ValueError(f"{len(window.microbatches)} microbatches cannot be dealt out to {processes} ranks")
-    context = multiprocessing.get_context("fork")
-    port, workers, ends = _free_port(), [], []
-    for rank in range(processes):
-        answers, sending = context.Pipe(duplex=False)
-        worker = context.Process(target=_rank, args=(rank, processes, port, sending, model, window))
-        worker.start()
-        sending.close()
-        workers.append(worker)
-        ends.append(answers)
-    try:
-        found = [_answer(end, rank) for rank, end in enumerate(ends)]
-    finally:
-        for worker in workers:
-            worker.join(timeout=5)
-            worker.kill()
+
+    def work() -> tuple[Any, float | None]:
+        driven = drive_trainer(model, window, steps=len(window.microbatches) // processes, ddp_backend="gloo")
+        return driven.vector.numpy(), driven.logged
+
+    found = [Driven(torch.from_numpy(vector), logged) for vector, logged in on_ranks(processes, work)]
     for rank, other in enumerate(found):
         if not torch.allclose(other.vector, found[0].vector, equal_nan=True):
             raise RuntimeError(f"rank {rank} ends with another gradient than rank 0")
     return found[0]
-
-
-def _answer(end: Connection, rank: int) -> Driven:
-    try:
-        told = end.recv() if end.poll(_PATIENCE) else f"rank {rank}: no answer in {_PATIENCE:g} s"
-    except EOFError:
-        told = f"rank {rank}: died"
-    match told:
-        case str():
-            raise RuntimeError(told)
-        case (vector, logged):
-            return Driven(torch.from_numpy(vector), logged)
-        case _:
-            raise AssertionError(told)
 
 
 @dataclass(frozen=True, slots=True)
