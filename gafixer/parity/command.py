@@ -43,6 +43,7 @@ class _Options:
     jobs: int
     timeout: float
     output_format: str
+    report: Path | None
     write_table: Path | None
 
 
@@ -64,6 +65,12 @@ class _Options:
 )
 @click.option("--timeout", type=click.FloatRange(1), default=120, show_default=True, metavar="S", help="CPU seconds for one head.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write a page to look at: ratios, every head, and the loss curves of one batch split five ways.",
+)
 @click.option(
     "--write-table",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -164,9 +171,25 @@ def _tell(
         write(render.closing(reports, divisions, request.patch))
     else:
         write(json.dumps(render.to_json(reports, divisions, request.setting, request.patch), indent=2) + "\n")
+    if options.report is not None:
+        _write_report(options.report, reports, divisions, request)
     if options.write_table is not None:
         _write_table(options.write_table, reports, divisions, request.setting.steps)
     say(f"{len(reports)} heads, {sum(report.built for report in reports)} built")
+
+
+def _write_report(
+    path: Path, reports: Sequence[HeadReport], divisions: Sequence[Division], request: Request
+) -> None:
+    from gafixer.parity import curves
+    from gafixer.parity.heads import find_head
+    from gafixer.parity.page import page
+
+    say("training the curves: one batch, split five ways, as released" + (" and patched" if request.patch else ""))
+    head = find_head(curves.TRAINED)
+    drawn = curves.curves(head, device=request.setting.device, patch=request.patch)
+    text = page(reports, divisions, request.setting, request.patch, curves=drawn, trained=head.name)
+    path.write_text(text, encoding="utf-8")
 
 
 def _write_table(path: Path, reports: Sequence[HeadReport], divisions: Sequence[Division], steps: int) -> None:

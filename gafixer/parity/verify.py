@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from gafixer.parity.contract import observe
 from gafixer.parity.figures import Verdict
-from gafixer.parity.measure import Case, Outcome, Trouble, cases, drive_case, patch
+from gafixer.parity.measure import Case, Outcome, Trouble, cases, drive_case
+from gafixer.parity.measure import patch as patching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -72,7 +73,7 @@ def work_with(setting: Setting, patched: bool, *, contracts: bool = False) -> Ca
                 case Outcome():
                     yield case
                 case Case():
-                    with patch(False):
+                    with patching(False):
                         contract = observe(case) if contracts else None
                     yield replace(drive_case(case, setting), contract=contract)
                     if patched:
@@ -98,7 +99,7 @@ def _right(outcomes: Iterable[Outcome | None]) -> bool:
     return bool(given) and all(outcome.ok for outcome in given)
 
 
-def summarise(reports: Iterable[HeadReport], patched: bool) -> tuple[TaskSummary, ...]:
+def summarise(reports: Iterable[HeadReport], patch: bool) -> tuple[TaskSummary, ...]:
     """The heads counted by task, in the tasks' order."""
     counts: dict[Task, Counter[str]] = {}
     for report in reports:
@@ -110,7 +111,7 @@ def summarise(reports: Iterable[HeadReport], patched: bool) -> tuple[TaskSummary
         count["after"] += bool(proven) and all(pair.ok for pair in proven)
     order = list(type(next(iter(counts)))) if counts else []
     return tuple(
-        TaskSummary(task, c["heads"], c["built"], c["before"], c["after"] if patched else None)
+        TaskSummary(task, c["heads"], c["built"], c["before"], c["after"] if patch else None)
         for task in order
         if (c := counts.get(task)) is not None
     )
