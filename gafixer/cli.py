@@ -113,6 +113,7 @@ class _Scan(click.Command):
     "--exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these, not over the default ones."
 )
 @click.option("--extend-exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these too.")
+@click.option("--force-exclude", is_flag=True, help="Pass over what is excluded even if it is named, as hooks do.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from standard input.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: as many as pay]")
 @click.option(
@@ -147,6 +148,8 @@ class _Scan(click.Command):
     metavar="[=REASON]",
     help="Silence what is found by a comment at each place, and report nothing.",
 )
+@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
+@click.option("--update-baseline", is_flag=True, help="Take down in that file what is found, and report nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")
 def scan(**options: object) -> None:
     """Scan files and folders, the working directory by default; `-` is standard input.

@@ -102,12 +102,16 @@ class _Excluded:
 
 
 def find(
-    paths: Iterable[str], exclude: Callable[[str], tuple[Glob, ...]], warn: Callable[[str, OSError], None]
+    paths: Iterable[str],
+    exclude: Callable[[str], tuple[Glob, ...]],
+    warn: Callable[[str, OSError], None],
+    *,
+    force: bool = False,
 ) -> Iterator[str]:
     """Files to scan: each path that is no folder, and Python files and notebooks below each that is one; each once.
 
     `exclude` gives what is passed over in a folder. `warn` is told of folders that can't be listed; what vanishes
-    during the walk is passed over.
+    during the walk is passed over. With `force` a path is passed over, too, that would not be found from here.
     """
     made: dict[tuple[Glob, ...], _Excluded] = {}
 
@@ -119,11 +123,23 @@ def find(
 
     seen = set()
     for path in paths:
+        if force and _is_excluded(path, excluded):
+            continue
         for name in _walk(path, excluded, warn) if os.path.isdir(path) else [path]:
             key = os.path.abspath(name)
             if key not in seen:
                 seen.add(key)
                 yield name
+
+
+def _is_excluded(path: str, excluded: Callable[[str], _Excluded]) -> bool:
+    """Whether something excludes the path or a folder that it lies in, up to the working directory."""
+    folder, name = os.path.split(os.path.relpath(path))
+    while name not in {"", os.curdir, os.pardir}:
+        if excluded(folder)(folder, name):
+            return True
+        folder, name = os.path.split(folder)
+    return False
 
 
 def _walk(root: str, excludes: Callable[[str], _Excluded], warn: Callable[[str, OSError], None]) -> Iterator[str]:

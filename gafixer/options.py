@@ -32,6 +32,7 @@ class Options:
     exit_zero: bool
     exclude: tuple[str, ...] | None
     extend_exclude: tuple[str, ...] | None
+    force_exclude: bool
     stdin_filename: str | None
     jobs: int | None
     config: tuple[str, ...]
@@ -49,6 +50,8 @@ class Options:
     helpers: str | None
     ignore_noqa: bool
     add_ignore: str | None
+    baseline: str | None
+    update_baseline: bool
 
     @property
     def fixes(self) -> bool:
@@ -148,6 +151,8 @@ def reject(options: Options) -> None:
         raise SettingsError(f"--statistics can't be shown as {options.output_format}; use json or full")
     if options.add_ignore is not None:
         _reject_adding(options)
+    if options.update_baseline:
+        _reject_update(options)
     if options.stdin_filename is not None and not options.stdin:
         raise SettingsError("--stdin-filename needs - as the path")
     for path in options.paths:
@@ -155,10 +160,17 @@ def reject(options: Options) -> None:
             raise SettingsError(f"{path}: no such file or folder{neighbour(path)}")
 
 
+def _reject_update(options: Options) -> None:
+    if options.baseline is None:
+        raise SettingsError("--update-baseline needs --baseline FILE")
+    if options.fixes or options.diff or options.add_ignore is not None:
+        raise SettingsError("--update-baseline can't go with --fix, --fix-only, --diff or --add-ignore")
+
+
 def _reject_adding(options: Options) -> None:
     if options.stdin:
         raise SettingsError("--add-ignore changes files, not standard input")
-    if options.fix or options.fix_only or options.diff:
+    if options.fixes or options.diff:
         raise SettingsError("--add-ignore can't go with --fix, --fix-only or --diff")
     if not options.add_ignore_reason.isprintable() or "#" in options.add_ignore_reason:
         raise SettingsError("--add-ignore takes a reason in one line, without #")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gafixer.analysis.source import UnreadableError
     from gafixer.findings import Edit, Finding
 
 __all__ = ["Opened", "Script", "is_notebook", "opened", "readable"]
@@ -24,6 +25,10 @@ class Opened(Protocol):
     @property
     def code(self) -> bytes:
         """The Python program that it holds."""
+        ...
+
+    def sound(self) -> tuple[Opened, tuple[UnreadableError, ...]]:
+        """The file without those of its parts that are no Python while others are; and why they aren't."""
         ...
 
     def placed(self, finding: Finding) -> Finding:
@@ -90,6 +95,10 @@ class Script:
     """A file of Python: its own program."""
 
     code: bytes
+
+    def sound(self) -> tuple[Opened, tuple[UnreadableError, ...]]:
+        """See `Opened`. It has no parts."""
+        return self, ()
 
     def placed(self, finding: Finding) -> Finding:
         """See `Opened`."""

@@ -93,16 +93,18 @@ class Scanner:
         return self._program(programs.Script(source), path, named=named)
 
     def _program(self, file: programs.Opened, path: str, *, named: bool) -> Outcome:
-        source = file.code
         try:
-            if engine.wanted(source) or (named and not engine.is_python(source)):
-                found = engine.check_source(source, path, self.project, self.settings.of(path)).findings
-            elif comments.judges(source):
-                found = ()
+            if engine.wanted(file.code) or (named and not engine.is_python(file.code)):
+                sound, errors = file.sound()
+                found = engine.check_source(sound.code, path, self.project, self.settings.of(path)).findings
+            elif comments.judges(file.code):
+                sound, errors, found = file, (), ()
             else:
                 return NOTHING
-            here, elsewhere = self._settled(source, path, found)
-            return Outcome(tuple(map(file.placed, (*here, *elsewhere)))) if here or elsewhere else NOTHING
+            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self.settings.of(path))]
+            here, elsewhere = self._settled(sound.code, path, found)
+            every = (*told, *map(sound.placed, (*here, *elsewhere)))
+            return Outcome(every) if every else NOTHING
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
 
@@ -118,12 +120,14 @@ class Scanner:
             here = comments.settle(source, path, here, settings.selected)
         return here, elsewhere
 
-    def repair(self, source: bytes, path: str, accept: Callable[[Finding], bool]) -> engine.Repaired | Failure | None:
-        """Fix a program in memory: the findings that `accept` takes and that no comment silences."""
+    def repair(
+        self, source: bytes, path: str, accept: Callable[[Finding, bytes], bool]
+    ) -> engine.Repaired | Failure | None:
+        """Fix a program in memory: the findings that `accept` takes (with its bytes then) and no comment silences."""
         settings = self.settings.of(path)
 
         def take(finding: Finding, now: bytes) -> bool:
-            return accept(finding) and (settings.ignore_comments or bool(comments.suppress(now, [finding])))
+            return accept(finding, now) and (settings.ignore_comments or bool(comments.suppress(now, [finding])))
 
         try:
             made = engine.repair(source, path, self.project, settings, take)
@@ -132,7 +136,7 @@ class Scanner:
             return _internal(path, error)
 
     def _without_idle(
-        self, source: bytes, path: str, made: engine.Repaired | None, accept: Callable[[Finding], bool]
+        self, source: bytes, path: str, made: engine.Repaired | None, accept: Callable[[Finding, bytes], bool]
     ) -> engine.Repaired | None:
         """What a fix left, without the comments that silence nothing, where that is accepted."""
         if not comments.judges(source) or self.settings.of(path).ignore_comments:
@@ -145,7 +149,7 @@ class Scanner:
         now = new.encode()
         found = engine.check_source(now, path, self.project, self.settings.of(path)).findings
         here, _ = self._settled(now, path, found)
-        idle = tuple(finding for finding in here if finding.code == comments.UNUSED and accept(finding))
+        idle = tuple(finding for finding in here if finding.code == comments.UNUSED and accept(finding, now))
         if not idle:
             return made
         new = edits.apply(new, [edit for finding in idle if finding.fix is not None for edit in finding.fix.edits])

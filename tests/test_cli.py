@@ -68,6 +68,13 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "no such severity": (["scan", "--min-severity", "loud"], 2, "", "loud"),
     "no jobs": (["scan", "--jobs", "0"], 2, "", "--jobs"),
     "exclude": (["scan", "--exclude", "train.py,dist"], 0, "", "in 1 file,"),
+    "force exclude": (
+        ["scan", "train.py", "clean.py", "--force-exclude", "--extend-exclude", "tr*"],
+        0,
+        "",
+        "found nothing in 1 file",
+    ),
+    "named though excluded": (["scan", "train.py", "--extend-exclude", "tr*"], 1, "train.py:2:10: GA101", "in 1 file,"),
     "extend exclude": (["scan", "--extend-exclude", "tr*,clean.py"], 0, "", "no Python files under the given paths"),
     "per-file ignores": (["scan", "--per-file-ignores", "tr*:GA1,*.py:GA201"], 0, "", "found nothing (1 below"),
     "per-file ignores of nothing": (["scan", "--per-file-ignores", "tr*"], 2, "", "takes PATTERN:RULE, not 'tr*'"),

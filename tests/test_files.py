@@ -77,6 +77,27 @@ def test_default_exclude(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "left"),
     [
+        ("b.py", ["a.py", "x/a.py"]),
+        ("x", ["a.py", "b.py"]),
+        ("y/b.py", ["a.py", "x/a.py"]),
+        ("y/x/*", ["a.py", "b.py"]),
+        ("..", ["a.py", "b.py", "x/a.py"]),
+    ],
+)
+def test_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, left: list[str]) -> None:
+    """What is named is passed over if it, or a folder that it lies in, is excluded; folders above do not count."""
+    tree(tmp_path / "y", **empty("a.py", "b.py", "x/a.py"))
+    monkeypatch.chdir(tmp_path / "y")
+    glob = (Glob(pattern, str(tmp_path)), Glob("y"))
+    named = ["a.py", str(tmp_path / "y" / "b.py"), "x/a.py"]
+    found = list(files.find(named, lambda folder: glob, no_warning, force=True))
+    assert [os.path.relpath(path) for path in found] == [path for path in ["a.py", "b.py", "x/a.py"] if path in left]
+    assert list(files.find(named, lambda folder: glob, no_warning)) == named
+
+
+@pytest.mark.parametrize(
+    ("pattern", "left"),
+    [
         ("a.py", ["b.py", "x/b.py", "x/y/c.py"]),
         ("x", ["a.py", "b.py"]),
         ("x/", ["a.py", "b.py"]),

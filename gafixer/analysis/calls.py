@@ -239,6 +239,8 @@ def instance(
     """A new object of a project class: its ``__init__`` runs."""
     made = Instance(cls, run.fresh())
     init = run.names.method(cls, "__init__")
+    if cls.name in FRAMEWORK_CLASSES:
+        return made
     if init is None:
         for (name, default), value in zip(_fields(cls), [*args], strict=False):
             del default

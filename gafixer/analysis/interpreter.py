@@ -67,6 +67,7 @@ class Interpreter:
         self.active: list[int] = []
         self.defined: dict[int, Func] = {}
         self.entered: set[int] = set()
+        self.engines: dict[Spot, tuple[Loop, Loop]] = {}
         self.globals: dict[int, Value] = {}
         self.relevant: dict[int, bool] = {}
         self.fuel = FUEL

@@ -29,6 +29,7 @@ _TRAINER_WORDS = (
     b"LOSS_MAPPING",
     b"loss_fun",
 )
+_IGNITE = re.compile(rb"create_supervised_trainer|supervised_training_step")
 _TRAINER = re.compile(
     rb"\bdef (?:compute_loss|training_step|get_batch_samples)\b|compute_loss_func|num_items_in_batch|LOSS_MAPPING"
     rb"|\.loss_function[ \t]*="
@@ -53,11 +54,7 @@ _INHERITS = re.compile(rb"\bclass \w+\([^)]*\b\w*For[A-Z]\w*[^)]*PreTrainedModel
 def matter(source: bytes) -> Matter:
     """What a file may hold: a loss that goes backward, a head, an override of a Trainer's part, a user of one."""
     found = Matter.NOTHING
-    if (
-        _BACKWARD.search(source) is not None
-        or b".training_step(" in source
-        or (b"ightning" in source and b"def training_step" in source)
-    ):
+    if _BACKWARD.search(source) is not None or b".training_step(" in source or _is_framework(source):
         found |= Matter.BACKWARD
     if any(word in source for word in _TRAINER_WORDS) and _TRAINER.search(source) is not None:
         found |= Matter.TRAINER
@@ -66,6 +63,15 @@ def matter(source: bytes) -> Matter:
     if b"Trainer(" in source and b"transformers" in source:
         found |= Matter.USER
     return found
+
+
+def _is_framework(source: bytes) -> bool:
+    """Whether a framework may go backward for the code."""
+    return (
+        (b"ightning" in source and b"def training_step" in source)
+        or (b"ignite" in source and _IGNITE.search(source) is not None)
+        or (b"composer" in source and (b"def loss" in source or b"HuggingFaceModel(" in source))
+    )
 
 
 def _is_head(source: bytes) -> bool:

@@ -173,8 +173,12 @@ def trains(event: Event) -> bool:
 def _accumulates(event: Event) -> bool:
     """Whether an event is inside ``accelerator.accumulate(...)``."""
     return any(isinstance(f, Within) and ".accumulate(" in text(f.context) for f in event.frames) or (
-        event.kind is EventKind.BACKWARD and (event.framework is Framework.DEEPSPEED or event.subject == AUTOMATIC)
+        event.kind is EventKind.BACKWARD and (event.framework in _STEPS_ITSELF or event.subject == AUTOMATIC)
     )
+
+
+#: Frameworks that decide when to step, whoever asks for it.
+_STEPS_ITSELF = frozenset({Framework.DEEPSPEED, Framework.IGNITE, Framework.COMPOSER})
 
 
 def _shares(event: Event, backward: Event) -> bool:

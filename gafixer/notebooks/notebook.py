@@ -8,7 +8,7 @@ from gafixer.analysis.source import UnreadableError
 from gafixer.codemod import edits
 from gafixer.findings import Edit, Finding, Fix, Place, Position, Related, Span
 from gafixer.notebooks.document import with_cells
-from gafixer.notebooks.program import Program, program
+from gafixer.notebooks.program import Program, broken, program
 
 __all__ = ["Notebook"]
 
@@ -40,6 +40,13 @@ class Notebook:
     def code(self) -> bytes:
         """See `Opened`."""
         return self.program.text.encode()
+
+    def sound(self) -> tuple[Notebook, tuple[UnreadableError, ...]]:
+        """See `Opened`. A cell that is no Python does not keep the others from running."""
+        errors = broken(self.program)
+        if not errors:
+            return self, ()
+        return replace(self, program=program(self.document, errors)), tuple(errors.values())
 
     def placed(self, finding: Finding) -> Finding:
         """See `Opened`. Rows count in the cell."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gafixer.analysis.source import UnreadableError
+from gafixer.analysis.source import UnreadableError, syntax_error
 from gafixer.findings import Position
+from gafixer.notebooks import BOUNDARY
 from gafixer.notebooks.document import code_cells
 from gafixer.notebooks.magics import Hidden, python_from
 
-__all__ = ["Cell", "Program", "program"]
+if TYPE_CHECKING:
+    from collections.abc import Container
 
-#: Stands between two cells. A statement, so that what the codemod puts beside the code of a cell stays in that cell.
-_BOUNDARY = '"""gafixer cell"""'
+__all__ = ["Cell", "Program", "broken", "program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +66,29 @@ class Program:
         Raises:
             ValueError: a cell or a magic was lost on the way.
         """
-        parts = self.hidden.show(text).split(f"{_BOUNDARY}\n")
+        parts = self.hidden.show(text).split(f"{BOUNDARY}\n")
         if len(parts) != len(self.cells):
             raise ValueError("a cell was lost")
         made = ((cell, cell.head + _trimmed(part, cell)) for cell, part in zip(self.cells, parts, strict=True))
         return {cell.number: new for cell, new in made if new != cell.text}
 
 
-def program(document: str) -> Program:
-    """The program of a notebook.
+def broken(program: Program) -> dict[int, UnreadableError]:
+    """The cells that are no Python, by their number; the rows of the errors count in the program."""
+    if syntax_error(program.text.encode()) is None:
+        return {}
+    errors = {}
+    lines = program.text.split("\n")
+    for cell, following in zip(program.cells, [*program.cells[1:], None], strict=True):
+        end = len(lines) if following is None else following.row - 2
+        error = syntax_error("\n".join(lines[cell.row - 1 : end]).encode())
+        if error is not None:
+            errors[cell.number] = UnreadableError(error.message, cell.row + error.row - 1, error.column)
+    return errors
+
+
+def program(document: str, without: Container[int] = ()) -> Program:
+    """The program of a notebook, without the cells of some numbers.
 
     Raises:
         UnreadableError: it is no notebook that can be read.
@@ -83,10 +99,10 @@ def program(document: str) -> Program:
     row = 1
     for code in code_cells(document):
         start = python_from(code.text)
-        if start is None:
+        if start is None or code.number in without:
             continue
         if parts:
-            parts.append(f"{_BOUNDARY}\n")
+            parts.append(f"{BOUNDARY}\n")
             row += 1
         parts.append(f"{hidden.hide(code.text[start:])}\n")
         cells.append(Cell(code.number, code.text, code.text[:start], row))

@@ -141,6 +141,26 @@ def test_magics_stay_where_they_are() -> None:
     assert all(cell.startswith("%%time\n") and cell.endswith("\nloss?") for cell in after)
 
 
+def test_a_loop_outside_functions_has_its_helper_in_its_cell() -> None:
+    """After the imports of that cell, if it has some; nobody has to run another cell again."""
+    loop = """\
+for i, (tokens, tags) in enumerate(loader):
+    tags[tags == 0] = -100
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), tags.flatten())
+    (loss / 4).backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()"""
+    head = "import torch\nimport torch.nn.functional as F"
+    for imports, code, comment in [("", "", ""), ("import math\n", "print(1)\n", ""), ("", "", "# train\n")]:
+        made = changed(notebook(head, "import numpy", f"{imports}{code}{comment}{loop}", "import json"))
+        assert made is not None
+        first, second, cell, last = sources(made.content.decode())
+        assert (first, second, last) == (head, "import numpy", "import json")
+        assert cell.startswith(f"{imports}\n\ndef _divide".lstrip("\n"))
+        assert f"\n\n\n{code}num_items = 0\n{comment}for i," in cell
+
+
 def test_a_patch_for_readers() -> None:
     """Cell by cell, as ruff shows it; cells that do not change are not shown."""
     made = changed(notebook(*AROUND, *cut(LOOP)))
@@ -200,6 +220,26 @@ def test_bytes_that_are_no_text() -> None:
     """One finding, also where the prefilter sees nothing."""
     outcome = Scanner(SETTINGS).source(b'{\n"cells": ["\xff"]}', "nb.ipynb")
     assert [(f.code, f.place.span.start.row) for f in outcome.findings] == [("GA900", 2)]
+
+
+def test_a_cell_that_is_no_python() -> None:
+    """It is told, and the other cells are scanned and fixed as if it were not there."""
+    cells = cut(LOOP)
+    with_it = [*cells[:TRAIN], "def evaluate():\n    x = 1\n\ty = (", *cells[TRAIN:], "print 'x'"]
+    both = found(notebook(*with_it))
+    assert sorted((f.code, f.place.cell, f.place.span.start.row) for f in both if f.code == "GA900") == [
+        ("GA900", TRAIN + 1, 3),
+        ("GA900", len(with_it), 1),
+    ]
+    (alone,) = found(notebook(*cells))
+    (other,) = [f for f in both if f.code != "GA900"]
+    assert (other.message, other.place.cell, other.place.span) == (alone.message, TRAIN + 2, alone.place.span)
+    made, plain = changed(notebook(*with_it)), changed(notebook(*cells))
+    assert made is not None
+    assert plain is not None
+    after = sources(made.content.decode())
+    assert [after[TRAIN], after[-1]] == [with_it[TRAIN], with_it[-1]]
+    assert [*after[:TRAIN], *after[TRAIN + 1 : -1]] == sources(plain.content.decode())
 
 
 def test_other_languages() -> None:
