@@ -63,7 +63,7 @@ class Baseline:
 
     def key(self, finding: Finding, text: str | None) -> Key:
         """What a finding in a file of this text is known by here."""
-        return key(finding, self._names.relative(finding.place.filename), text)
+        return key(finding, self._relative(finding.place.filename), text)
 
     def knows(self, finding: Finding, text: str) -> bool:
         """Whether a finding in a file of this text is known, or one just like it."""
@@ -84,8 +84,8 @@ class Baseline:
 
     def judged(self, scanned: Iterable[str], selected: Callable[[str], frozenset[str]]) -> frozenset[Key]:
         """The keys that a scan of these files says something about: files that are gone, rules that are on."""
-        seen = {self._names.relative(path) for path in scanned}
-        folder = self._names.directory
+        seen = {self._relative(path) for path in scanned}
+        folder = self._folder
         return frozenset(
             known
             for known in self.known
@@ -113,8 +113,11 @@ class Baseline:
         self.path.write_text(text, encoding="utf-8", newline="\n")
 
     @property
-    def _names(self) -> Names:
-        return Names(str(self.path.absolute().parent))
+    def _folder(self) -> str:
+        return str(self.path.absolute().parent)
+
+    def _relative(self, path: str) -> str:
+        return Names(self._folder).relative(str(Path(path).absolute()))
 
 
 def _known(document: Any, path: str) -> Counter[Key]:
