@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, composer, evidence, given, ignite, lightning, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, ignite, implicit, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
@@ -47,7 +47,7 @@ _DROP_LAST = re.compile(r"drop_last\s*=\s*True")
 def sites(module: Module, project: Project) -> list[Site]:
     """One site per backward call of a module, each seen from the run that shows most of it."""
     best: dict[tuple[Spot, int], Site] = {}
-    for run in [*roots.runs(module, project), *lightning.runs(module, project), *composer.runs(module, project)]:
+    for run in [*roots.runs(module, project), *implicit.runs(module, project)]:
         maker = _Maker(module, run, project)
         for event in run.events:
             if event.kind is EventKind.BACKWARD and windows.trains(event):

@@ -76,7 +76,11 @@ def composer(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | 
     if any(COMPOSER_EXACT in module.source for module in modules):
         return None
     told = [found for module in modules for found in module.once(_composer_trainers)]
-    told += [Given(Sym(s.key), s.where) for s in settings if s.key == COMPOSER_SIZE or (s.key == COMPOSER_COUNT and s.value != 1)]
+    told += [
+        Given(Sym(s.key), s.where)
+        for s in settings
+        if s.key == COMPOSER_SIZE or (s.key == COMPOSER_COUNT and s.value != 1)
+    ]
     return next((given for given in told if given.value != Const(None)), None)
 
 

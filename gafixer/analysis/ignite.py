@@ -82,7 +82,7 @@ def _places(func: Func) -> int:
 
 
 def _supervised(run: Interpreter, made: Called, spot: Spot) -> None:
-    """ignite's own step: the loss of the model's output and the batch's target goes backward, divided by the steps."""
+    """Ignite's own step: the loss of the model's output and the batch's target goes backward, divided by the steps."""
     named = dict(made.keywords)
     model, optimizer, loss = (
         named.get(name, made.args[place] if place < len(made.args) else OPAQUE)

@@ -80,8 +80,7 @@ def _guarded(backward: Event, step: Event, guard: Guard, steps: list[Event]) -> 
             for e in steps
             if e is not step
             and e.order > backward.order
-            and (_depth(e, backward) <= level or _only_last(e, backward))
-            and e.spot != step.spot
+            and (_depth(e, backward) <= level or (_only_last(e, backward) and e.spot != step.spot))
         ),
         None,
     )

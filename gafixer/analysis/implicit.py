@@ -1,6 +1,7 @@
-"""Lightning: nobody in sight calls `backward`.
+"""Training steps whose loss a framework sends backward: nobody in sight calls `backward`.
 
 Lightning's automatic optimization takes what `training_step` returns, and divides it by `accumulate_grad_batches`.
+Composer takes what a model's `loss` returns.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls
+from gafixer.analysis import algebra, calls, composer
 from gafixer.analysis.events import AUTOMATIC, EventKind, Framework, Loop, LoopKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.roots import Run
-from gafixer.analysis.values import Choice, ClassRef, Const, External, Func, Mapping, Spot, Value
+from gafixer.analysis.values import Choice, ClassRef, Const, Element, External, Func, Mapping, Spot, Sym, Value
+from gafixer.data.frameworks import COMPOSER_MODELS
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
 
-__all__ = ["returned", "runs", "signature"]
+__all__ = ["runs"]
 
 _LIGHTNING = re.compile(r"lightning|\bpl\.|LightningModule|LightningLite")
 #: What Lightning calls between backward and the step.
@@ -28,17 +30,28 @@ _MANUAL = re.compile(r"automatic_optimization\s*=\s*False|manual_backward")
 
 
 def runs(module: Module, project: Project) -> list[Run]:
-    """One run for every `training_step` under automatic optimization."""
-    if "training_step" not in module.source or not _LIGHTNING.search(module.source):
-        return []
+    """One run for every class of a framework that says what the loss is."""
+    makers = []
+    if "training_step" in module.source and _LIGHTNING.search(module.source):
+        makers.append(_lightning)
+    if "composer" in module.source and "def loss" in module.source:
+        makers.append(_composer)
     found = []
     for node in module.statements():
-        if isinstance(node, ast.ClassDef) and (step := _training_step(node)) is not None:
-            run = Interpreter(project, module, set())
+        if isinstance(node, ast.ClassDef):
             cls = ClassRef(module.path, node.name, node)
-            if _is_lightning(cls, run) and not _MANUAL.search(_text(node, module)):
-                found.append(_run(run, module, cls, step))
+            found += [run for make in makers if (run := make(Interpreter(project, module, set()), module, cls))]
     return found
+
+
+# -- Lightning -------------------------------------------------------------------------------------------------------
+
+
+def _lightning(run: Interpreter, module: Module, cls: ClassRef) -> Run | None:
+    step = _training_step(cls.node)
+    if step is None or not _is_lightning(cls, run) or _MANUAL.search(_text(cls.node, module)):
+        return None
+    return _run(run, module, cls, step)
 
 
 def _training_step(node: ast.ClassDef) -> ast.FunctionDef | None:
@@ -58,9 +71,9 @@ def _text(node: ast.stmt, module: Module) -> str:
 def _run(run: Interpreter, module: Module, cls: ClassRef, step: ast.FunctionDef) -> Run:
     run.scopes.append(run.new_scope(module))
     made = calls.instance(run, cls, (), {})
-    run.frames.append(Loop(run.fresh(), LoopKind.IMPLICIT, signature(step, module)))
+    run.frames.append(Loop(run.fresh(), LoopKind.IMPLICIT, _signature(step, module)))
     result = _call(run, cls, made, step.name)
-    run.emit(EventKind.BACKWARD, returned(step, module), _loss(result), AUTOMATIC, Framework.LIGHTNING)
+    run.emit(EventKind.BACKWARD, _returned(step, module), _loss(result), AUTOMATIC, Framework.LIGHTNING)
     for hook in _HOOKS:
         _call(run, cls, made, hook)
     run.frames.pop()
@@ -75,17 +88,17 @@ def _call(run: Interpreter, cls: ClassRef, made: Value, name: str) -> Value:
     return run.run_function(method, (), {}) if isinstance(method, Func) else Const(None)
 
 
-def signature(step: ast.FunctionDef, module: Module) -> Spot:
+def _signature(step: ast.FunctionDef, module: Module) -> Spot:
     """The ``def`` of a function that a framework calls."""
     return Spot(module.path, step.lineno, step.col_offset, step.lineno, step.col_offset + len("def"))
 
 
-def returned(step: ast.FunctionDef, module: Module) -> Spot:
+def _returned(step: ast.FunctionDef, module: Module) -> Spot:
     """What is handed to the framework: the last value that is returned."""
     values = [n.value for n in ast.walk(step) if isinstance(n, ast.Return) and n.value is not None]
     node = max(values, key=lambda value: value.lineno, default=None)
     if node is None:
-        return signature(step, module)
+        return _signature(step, module)
     return Spot(module.path, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 
@@ -98,3 +111,31 @@ def _loss(result: Value) -> Value:
             return algebra.choose(_loss(option) for option in options if option != Const(None))
         case _:
             return result
+
+
+# -- Composer --------------------------------------------------------------------------------------------------------
+
+
+def _composer(run: Interpreter, module: Module, cls: ClassRef) -> Run | None:
+    loss = run.names.method(cls, "loss")
+    return _composed(run, module, cls, loss) if loss is not None and loss.owner == cls and _is_model(cls, run) else None
+
+
+def _is_model(cls: ClassRef, run: Interpreter) -> bool:
+    paths = (parent.path for parent in run.names.lineage(cls) if isinstance(parent, External))
+    return any(path.startswith("composer") and path.rpartition(".")[2] in COMPOSER_MODELS for path in paths)
+
+
+def _composed(run: Interpreter, module: Module, cls: ClassRef, loss: Func) -> Run:
+    assert isinstance(loss.node, ast.FunctionDef)
+    run.scopes.append(run.new_scope(module))
+    made = calls.instance(run, cls, (), {})
+    spot = _signature(loss.node, module)
+    loop = Loop(run.fresh(), LoopKind.IMPLICIT, spot, over=Sym("microbatches"))
+    run.frames.append(loop)
+    batch = Element(Sym("microbatches"), loop.id)
+    outputs = calls.call(run, run.attribute(made, "forward"), [batch], {}, spot)
+    result = calls.call(run, run.attribute(made, "loss"), [outputs, batch], {}, spot)
+    composer.send(run, result, _returned(loss.node, module))
+    run.frames.pop()
+    return Run(tuple(run.events), run)
