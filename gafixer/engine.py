@@ -71,13 +71,17 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
     try:
         module = Module.read(_name(path), path, source, whole=whole)
-        found = _fixable(module, project, settings) if prefilter.Matter.BACKWARD in about else []
+        found = _fixable(module, project, settings) if about & _SITES else []
         found += [f for f in _others(module, project, about, settings) if f.code in settings.selected]
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
     except UnreadableError as error:
         return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
     return Report(tuple(_loudest(found)))
+
+
+#: What a file must be about to have a loss that goes backward, by its own code or through `Trainer`.
+_SITES = prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER
 
 
 def _fixable(module: Module, project: Project, settings: Settings) -> list[Finding]:

@@ -1,7 +1,7 @@
 """Training steps whose loss a framework sends backward: nobody in sight calls `backward`.
 
 Lightning's automatic optimization takes what `training_step` returns, and divides it by `accumulate_grad_batches`.
-Composer takes what a model's `loss` returns.
+Composer takes what a model's `loss` returns. Transformers' Trainer takes what `compute_loss` returns.
 """
 
 from __future__ import annotations
@@ -10,12 +10,27 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, composer
+from gafixer.analysis import algebra, calls, composer, overrides
+from gafixer.analysis.classes import Classes
 from gafixer.analysis.events import AUTOMATIC, EventKind, Framework, Loop, LoopKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.roots import Run
-from gafixer.analysis.values import Choice, ClassRef, Const, Element, External, Func, Mapping, Spot, Sym, Value
-from gafixer.data.frameworks import COMPOSER_MODELS
+from gafixer.analysis.spelling import text
+from gafixer.analysis.values import (
+    Choice,
+    ClassRef,
+    Const,
+    Element,
+    External,
+    Func,
+    Mapping,
+    Sequence,
+    Spot,
+    Sym,
+    Value,
+)
+from gafixer.data.frameworks import COMPOSER_MODELS, STEPS_NAME
+from gafixer.data.transformers import COUNT
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
@@ -36,6 +51,8 @@ def runs(module: Module, project: Project) -> list[Run]:
         makers.append(_lightning)
     if "composer" in module.source and "def loss" in module.source:
         makers.append(_composer)
+    if "def compute_loss" in module.source:
+        makers.append(_trainer)
     found = []
     for node in module.statements():
         if isinstance(node, ast.ClassDef):
@@ -111,6 +128,52 @@ def _loss(result: Value) -> Value:
             return algebra.choose(_loss(option) for option in options if option != Const(None))
         case _:
             return result
+
+
+# -- Transformers ----------------------------------------------------------------------------------------------------
+
+
+def _trainer(run: Interpreter, module: Module, cls: ClassRef) -> Run | None:
+    """A `compute_loss` of the user's, where it is known to be divided by the steps: by itself, or by `Trainer`."""
+    compute = next((n for n in cls.node.body if isinstance(n, ast.FunctionDef) and n.name == "compute_loss"), None)
+    classes = Classes(run.names)
+    if compute is None or not overrides.is_trainer(cls, classes):
+        return None
+    run.scopes.append(run.new_scope(module))
+    made = calls.instance(run, cls, (), {})
+    loop = Loop(run.fresh(), LoopKind.IMPLICIT, _signature(compute, module), over=Sym("batches"))
+    run.frames.append(loop)
+    keywords: dict[str, Value] = {"return_outputs": Const(False), COUNT: Sym(COUNT)}
+    batch = Element(Sym("batches"), loop.id)
+    loss = _first(calls.call(run, run.attribute(made, compute.name), [Sym("model"), batch], keywords, loop.spot))
+    told = overrides.told_to_divide(cls, classes, module)
+    if not told and not _divides(loss):
+        return None
+    subject = External("transformers.Trainer") if told else None
+    run.emit(EventKind.BACKWARD, _returned(compute, module), loss, subject, Framework.TRAINER)
+    run.frames.pop()
+    return Run(tuple(run.events), run)
+
+
+def _first(result: Value) -> Value:
+    """The loss in what `compute_loss` returns: itself, or what stands before the outputs."""
+    match result:
+        case Sequence(items=(loss, *_)):
+            return loss
+        case Choice(options=options):
+            return algebra.choose(map(_first, options))
+        case _:
+            return result
+
+
+def _divides(loss: Value) -> bool:
+    """Whether a loss was divided by the number of steps."""
+    if isinstance(loss, Choice):
+        return any(map(_divides, loss.options))
+    whole = algebra.poly(loss)
+    return whole is not None and any(
+        factor.power < 0 and STEPS_NAME.search(text(factor.value)) for term in whole.terms for factor in term.factors
+    )
 
 
 # -- Composer --------------------------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ def _accumulates(event: Event) -> bool:
 
 
 #: Frameworks that decide when to step, whoever asks for it.
-_STEPS_ITSELF = frozenset({Framework.DEEPSPEED, Framework.IGNITE, Framework.COMPOSER})
+_STEPS_ITSELF = frozenset({Framework.DEEPSPEED, Framework.IGNITE, Framework.COMPOSER, Framework.TRAINER})
 
 
 def _shares(event: Event, backward: Event) -> bool:
