@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import prefilter
+from gafixer.declared import NOTHING
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
@@ -15,9 +16,20 @@ if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module, UnreadableError
     from gafixer.codemod.fixes import Fixer, Said
+    from gafixer.declared import Declared
     from gafixer.settings import Settings
 
-__all__ = ["Repaired", "Report", "check_source", "is_python", "repair", "trace", "wanted"]
+__all__ = [
+    "Repaired",
+    "Report",
+    "check_source",
+    "is_python",
+    "repair",
+    "trace",
+    "unreadable",
+    "wanted",
+    "wanted_notebook",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,17 @@ def wanted(source: bytes) -> bool:
     return False
 
 
+def wanted_notebook(source: bytes) -> bool:
+    """Whether a notebook is worth opening: what it holds may train, or it is no text at all."""
+    if prefilter.may_matter_in_json(source) or b"\0" in source:
+        return True
+    try:
+        source.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
 def is_python(source: bytes) -> bool:
     """Whether Python accepts the source; asked of files that are named, which the prefilter passes over."""
     from gafixer.analysis.source import syntax_error
@@ -76,7 +99,7 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
     except UnreadableError as error:
-        return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
+        return Report(unreadable(path, error, settings))
     return Report(tuple(_loudest(found)))
 
 
@@ -173,7 +196,7 @@ def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Sa
     rules = [r for r in rulebook.load() if r.check is not None]
     found: list[Finding] = []
     said: list[Said] = []
-    for site in build.sites(module, project):
+    for site in build.sites(module, project, settings.declared):
         every = [f for rule in rules if rule.check is not None for f in rule.check(site)]
         kept = [f for f in precedence.settle(every) if f.code in settings.selected]
         every = [f for f in every if f.code in settings.selected]
@@ -206,8 +229,17 @@ def _others(module: Module, project: Project, about: prefilter.Matter, settings:
                     yield from rule.check_uses(used, meant)
 
 
-def trace(source: bytes, path: str, project: Project, row: int) -> str:
+def trace(
+    source: bytes,
+    path: str,
+    project: Project,
+    row: int,
+    declared: Declared = NOTHING,
+    label: Callable[[int], str] = str,
+) -> str:
     """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
+
+    `label` names a row of the file for a reader.
 
     Raises:
         UnreadableError: the file is no Python.
@@ -217,14 +249,16 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     from gafixer.report.trace import render
 
     module = Module.read(_name(path), path, source, whole=True)
-    sites = build.sites(module, project)
-    return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row)
+    sites = build.sites(module, project, declared)
+    return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row, label)
 
 
-def unreadable(path: str, error: UnreadableError) -> Finding:
-    """The finding for a file that is no Python."""
+def unreadable(path: str, error: UnreadableError, settings: Settings) -> tuple[Finding, ...]:
+    """The finding for a file that is no Python, if that is wanted."""
+    if "GA900" not in settings.selected:
+        return ()
     here = Position(error.row, error.column)
-    return Finding(
+    found = Finding(
         "GA900",
         "unreadable",
         error.message,
@@ -233,6 +267,7 @@ def unreadable(path: str, error: UnreadableError) -> Finding:
         Place(path, Span(here, dataclasses.replace(here, column=here.column + 1))),
         help="mend the file, or exclude it",
     )
+    return (found,)
 
 
 def _name(path: str) -> str:

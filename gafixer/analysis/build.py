@@ -27,6 +27,7 @@ from gafixer.analysis.values import (
     Value,
 )
 from gafixer.analysis.windows import Shape
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
     from gafixer.analysis.windows import Window
+    from gafixer.declared import Declared
     from gafixer.findings import Place
 
 __all__ = ["sites"]
@@ -47,10 +49,10 @@ _ABOVE = 8
 _DROP_LAST = re.compile(r"drop_last\s*=\s*True")
 
 
-def sites(module: Module, project: Project) -> list[Site]:
+def sites(module: Module, project: Project, declared: Declared = NOTHING) -> list[Site]:
     """One site per backward call of a module, each seen from the run that shows most of it."""
     best: dict[tuple[Spot, int], Site] = {}
-    for run in [*roots.runs(module, project), *implicit.runs(module, project)]:
+    for run in [*roots.runs(module, project, declared), *implicit.runs(module, project, declared)]:
         maker = _Maker(module, run, project)
         for event in run.events:
             if event.kind is EventKind.BACKWARD and windows.trains(event):
@@ -74,6 +76,7 @@ class _Maker:
     def __init__(self, module: Module, run: roots.Run, project: Project) -> None:
         self._module = module
         self._project = project
+        self._declared = run.interpreter.declared
         self._modules = run.interpreter.names.modules
         self._events = run.events
         # The scanned module first: what it says itself counts before what it imports.
@@ -81,7 +84,7 @@ class _Maker:
         self._around = evidence.Surroundings([module, *others])
 
     def site(self, backward: Event) -> Site:
-        window = windows.find(backward, list(self._events))
+        window = dataclasses.replace(windows.find(backward, list(self._events)), declared=self._declared)
         framework = backward.framework
         told = self._framework_steps(backward, window)
         framework_steps = told.value if told is not None else None

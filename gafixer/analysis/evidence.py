@@ -118,6 +118,8 @@ def judge(atom: Atom, line: str, around: Surroundings, masked: bool) -> tuple[It
 
 
 def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+    if atom.own is not None:
+        return _own(atom, around)
     if atom.name not in {"cross_entropy", "nll_loss", "ctc_loss", "kl_div"}:
         return Items.ELEMENTS, Variation.FIXED, ()
     ignores = atom.ignore is not None and atom.ignore != Const(None)
@@ -131,6 +133,14 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
         evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored")
         return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
     return _tokens(around)
+
+
+def _own(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+    """A loss that the project declares: it leaves targets out where that says so."""
+    if atom.ignore is None:
+        return Items.ELEMENTS, Variation.FIXED, ()
+    evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored, as the settings declare")
+    return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
 
 
 def _is_default(ignore: Value | None) -> bool:

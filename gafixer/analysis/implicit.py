@@ -31,10 +31,12 @@ from gafixer.analysis.values import (
 )
 from gafixer.data.frameworks import COMPOSER_MODELS, STEPS_NAME
 from gafixer.data.transformers import COUNT
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
 __all__ = ["runs"]
 
@@ -44,7 +46,7 @@ _HOOKS = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_c
 _MANUAL = re.compile(r"automatic_optimization\s*=\s*False|manual_backward")
 
 
-def runs(module: Module, project: Project) -> list[Run]:
+def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list[Run]:
     """One run for every class of a framework that says what the loss is."""
     makers = []
     if "training_step" in module.source and _LIGHTNING.search(module.source):
@@ -57,7 +59,9 @@ def runs(module: Module, project: Project) -> list[Run]:
     for node in module.statements():
         if isinstance(node, ast.ClassDef):
             cls = ClassRef(module.path, node.name, node)
-            found += [run for make in makers if (run := make(Interpreter(project, module, set()), module, cls))]
+            found += [
+                run for make in makers if (run := make(Interpreter(project, module, set(), declared), module, cls))
+            ]
     return found
 
 

@@ -13,12 +13,14 @@ from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.names import Names, spelled
 from gafixer.analysis.values import ClassRef, Func, Instance
 from gafixer.data.frameworks import CALLS_WHAT_IT_IS_GIVEN, FRAMEWORK_CLASSES, IMPLICIT
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
 __all__ = ["Run", "runs"]
 
@@ -45,7 +47,7 @@ class _Root:
     owner: ClassRef | None = None
 
 
-def runs(module: Module, project: Project) -> list[Run]:
+def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list[Run]:
     """Run every root of a module; then every function whose backward call no root reached."""
     roots = [*_functions(module), *_inherited(module, project)]
     calls = _Calls(module)
@@ -58,7 +60,7 @@ def runs(module: Module, project: Project) -> list[Run]:
     for root in order + [r for r in training if r not in order]:
         if root not in order and calls.backward_rows(root) <= {row for path, row in reached if path == module.path}:
             continue
-        for run in _ran(module, project, root, dull):
+        for run in _ran(module, project, root, dull, declared):
             made.append(run)
             reached |= {(e.spot.path, e.spot.row) for e in run.events if e.kind is EventKind.BACKWARD}
     return made
@@ -191,15 +193,15 @@ def _last(node: ast.expr) -> str:
             return ""
 
 
-def _ran(module: Module, project: Project, root: _Root, dull: set[int]) -> Iterator[Run]:
+def _ran(module: Module, project: Project, root: _Root, dull: set[int], declared: Declared) -> Iterator[Run]:
     """The run of a root; of a method that leaves something to subclasses one for each of a few of them."""
     if root.cls is None:
-        yield _run(module, root, Interpreter(project, module, dull), None)
+        yield _run(module, root, Interpreter(project, module, dull, declared), None)
         return
     own = ClassRef(module.path, root.cls.name, root.cls)
     filled = list(_subclasses(module, project, own)) if _is_abstract(root.cls) else []
     for other, cls in filled or [(module, own)]:
-        run = Interpreter(project, module, dull)
+        run = Interpreter(project, module, dull, declared)
         run.names.modules.setdefault(other.path, other)
         yield _run(module, root, run, cls)
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import guards
 from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework, Loop, Suspended, Within
 from gafixer.analysis.spelling import text
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from gafixer.analysis.guards import Guard
     from gafixer.analysis.values import Spot, Value
+    from gafixer.declared import Declared
 
 __all__ = ["Shape", "Window", "find"]
 
@@ -33,7 +35,8 @@ class Window:
     """The window of one backward call.
 
     `loop` is the loop over its microbatches, `outer` the loops around that. `steps` is G as the code spells it.
-    `step` is the step that ends it, `flush` the step for what the loop leaves over.
+    `step` is the step that ends it, `flush` the step for what the loop leaves over. `declared` says what the project
+    calls the number of microbatches.
     """
 
     shape: Shape
@@ -44,6 +47,7 @@ class Window:
     guard: Guard | None = None
     step: Event | None = None
     flush: Event | None = None
+    declared: Declared = NOTHING
 
     @property
     def flushes(self) -> bool:
