@@ -59,7 +59,9 @@ _CONFIDENCE = {
 
 
 _BY_COUNT = "sum the loss over each microbatch, and divide the gradients by the window's num_items before the step"
-_HELP = {Framework.COMPOSER: "Trainer(accumulate_train_batch_on_tokens=True), with batches that count their scored tokens"}
+_HELP = {
+    Framework.COMPOSER: "Trainer(accumulate_train_batch_on_tokens=True), with batches that count their scored tokens"
+}
 
 
 def _is_exact(site: Site, term: LossTerm) -> bool:
