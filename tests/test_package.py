@@ -63,7 +63,10 @@ def test_wheel(built: Path) -> None:
     assert sorted(files) == RULES
     assert all(expected(folder) <= files[folder] for folder in RULES)
     data = {f"gafixer/data/{path.name}" for path in (ROOT / "gafixer" / "data").glob("*.json")}
-    assert data | {"gafixer/py.typed"} <= set(names)
+    page = {f"gafixer/parity/page/{path.name}" for path in (ROOT / "gafixer" / "parity" / "page").glob("page.*")}
+    assert data
+    assert page
+    assert data | page | {"gafixer/py.typed"} <= set(names)
     assert not [name for name in names if name.startswith("tests") or "__pycache__" in name]
 
 
