@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from tests.command import REAL, gafixer
 from tests.notebooks.making import cut, notebook
+
+if TYPE_CHECKING:
+    import subprocess
 
 ROOT = Path(__file__).parents[2]
 PAIR = ROOT / "rules" / "GA101_mean_over_steps"
