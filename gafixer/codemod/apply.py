@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gafixer.codemod.locate import Locator, Statement
-from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Operand, Remove, Replace, Rewrite, Unwrap, Where
+from gafixer.codemod.arguments import with_keyword, with_parameter, with_spread
+from gafixer.codemod.plan import (
+    DeclinedError,
+    Insert,
+    Keyword,
+    Move,
+    Operand,
+    Parameter,
+    Remove,
+    Replace,
+    Rewrite,
+    Spread,
+    Unwrap,
+    Where,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +67,8 @@ class _Change(cst.CSTTransformer):
     def __init__(self, locator: Locator, module: cst.Module) -> None:
         self._locate = locator
         self._config = module.config_for_parsing
-        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword]] = defaultdict(list)
+        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword | Spread]] = defaultdict(list)
+        self._parameters: dict[cst.CSTNode, list[Parameter]] = defaultdict(list)
         self._removed: set[cst.CSTNode] = set()
         self._rewritten: dict[cst.CSTNode, Statement] = {}
         self._moved: dict[cst.CSTNode, str] = {}
@@ -63,7 +78,9 @@ class _Change(cst.CSTTransformer):
     def take(self, part: Part) -> None:
         """Look up the places of a part."""
         match part:
-            case Replace() | Unwrap() | Keyword():
+            case Parameter(spot=spot):
+                self._parameters[self._locate.statement(spot)].append(part)
+            case Replace() | Unwrap() | Keyword() | Spread():
                 self._expressions[self._locate.expression(part.spot)].append(part)
             case Rewrite(spot=spot, code=code):
                 self._rewritten[self._locate.statement(spot)] = cst.parse_statement(code, self._config)
@@ -92,7 +109,13 @@ class _Change(cst.CSTTransformer):
                     done = _operand(done, keep)
                 case Keyword(name=name, code=code):
                     assert isinstance(done, cst.CSTNode)
-                    done = _with_keyword(done, name, code)
+                    done = with_keyword(done, name, code)
+                case Spread(name=name):
+                    assert isinstance(done, cst.CSTNode)
+                    done = with_spread(done, name)
+        for parameter in self._parameters.get(original_node, ()):
+            assert isinstance(done, cst.FunctionDef)
+            done = with_parameter(done, parameter.name, parameter.default)
         return done
 
     # -- statements --------------------------------------------------------------------------------------------------
@@ -124,6 +147,8 @@ class _Change(cst.CSTTransformer):
             if ahead and original not in self._removed and original not in self._moved:
                 blank, rest = _blank_and_rest(updated.leading_lines)
                 made += [ahead[0].with_changes(leading_lines=blank), *ahead[1:]]
+                if isinstance(ahead[-1], cst.FunctionDef):
+                    rest = [*(blank or [cst.EmptyLine(indent=False)]), *rest]
                 updated = updated.with_changes(leading_lines=rest)
             else:
                 made += ahead
@@ -177,35 +202,6 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
     if node.lpar and not kept.lpar and isinstance(kept, cst.BinaryOperation | cst.UnaryOperation | cst.IfExp):
         kept = kept.with_changes(lpar=node.lpar, rpar=node.rpar)
     return kept
-
-
-def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
-    if not isinstance(node, cst.Call):
-        raise DeclinedError("a loss call could not be located")
-    value = cst.parse_expression(code)
-    for position, arg in enumerate(node.args):
-        if arg.keyword is not None and arg.keyword.value == name:
-            args = list(node.args)
-            args[position] = arg.with_changes(value=value)
-            return node.with_changes(args=args)
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    new = cst.Arg(value, cst.Name(name), equal)
-    if not node.args:
-        return node.with_changes(args=[new])
-    *first, last = node.args
-    if isinstance(last.comma, cst.Comma):  # one argument a line, with a comma after the last: keep both habits
-        between = first[-1].comma if first else cst.Comma(whitespace_after=node.whitespace_before_args)
-        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
-    else:
-        space = (
-            first[-1].comma.whitespace_after
-            if first and isinstance(first[-1].comma, cst.Comma)
-            else cst.SimpleWhitespace(" ")
-        )
-        new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
-    return node.with_changes(args=[*first, last, new])
 
 
 # -- the top level ---------------------------------------------------------------------------------------------------
