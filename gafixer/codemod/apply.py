@@ -160,7 +160,7 @@ class _Change(cst.CSTTransformer):
                 orphans = list(updated.leading_lines)
             else:
                 made.append(updated)
-            made += new[Where.AFTER]
+            made += [_apart(node) for node in new[Where.AFTER]]
         return made or [cst.SimpleStatementLine([cst.Pass()])]
 
 
@@ -268,6 +268,15 @@ def _is_import(node: cst.CSTNode) -> bool:
     )
 
 
+def _apart(node: Statement) -> Statement:
+    """A function with a blank line above it."""
+    return node.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if isinstance(node, cst.FunctionDef) else node
+
+
+def _is_future(node: cst.CSTNode) -> bool:
+    return "__future__" in cst.Module([]).code_for_node(node)
+
+
 def _import_index(body: Sequence[cst.CSTNode]) -> int:
     """After the imports at the head of the file."""
     last = 0
@@ -303,11 +312,14 @@ def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
             case _:
                 pass
     mine = line.split()[1]
-    ours = [(i, name) for i, name in plain if name.partition(".")[0] not in sys.stdlib_module_names]
+    standard = mine.partition(".")[0] in sys.stdlib_module_names
+    ours = [(i, name) for i, name in plain if (name.partition(".")[0] in sys.stdlib_module_names) is standard]
     smaller = [i for i, name in ours if name < mine]
     if smaller:
         body.insert(smaller[-1] + 1, new)
         return
+    if standard and not ours:
+        first = next((i for i, node in enumerate(body) if _is_import(node) and not _is_future(node)), None)
     where = ours[0][0] if ours else first
     if where is None:
         where = plain[-1][0] + 1 if plain else 0

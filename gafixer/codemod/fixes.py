@@ -168,6 +168,6 @@ def _defined(tree: Tree, function: str) -> bool:
 
 def _first_use(plan: Plan) -> int:
     """The row of the first statement that calls what is added at the top level."""
-    names = (NAME, *(text.partition("(")[0].removeprefix("def ") for text in plan.functions))
+    names = (NAME, *(getattr(ast.parse(text).body[0], "name", NAME) for text in plan.functions))
     uses = [p.spot.row for p in plan.parts if isinstance(p, Insert | Replace) and any(n in p.code for n in names)]
     return min(uses, default=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours
@@ -44,9 +45,17 @@ def mend(tree: Tree, site: OverrideSite, codes: set[str], target: Target) -> Pla
     function = _function(tree, site)
     if "GA304" in codes:
         return _flipped(tree, site, function)
-    if target.division is Division.ACCELERATE:
-        raise DeclinedError(f"{target.name} hands over no count: import gafixer.patch, or require 4.46 or later")
     taken = _taken(tree, site, function)
+    if target.division is Division.ACCELERATE and site.name != "get_batch_samples":
+        plan = _mended(tree, site, function, taken, target)
+        message = f"{plan.message} from 4.46 on ({target.name} hands over no count: a mean of means is left there)"
+        return replace(plan, applicability=Applicability.UNSAFE, message=message)
+    return _mended(tree, site, function, taken, target)
+
+
+def _mended(
+    tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target
+) -> Plan:
     if site.name == "get_batch_samples":
         name = site.missing[0][0]
         return Plan(taken | _on_to_super(tree, function, name), Applicability.SAFE, f"Take {name}")
@@ -243,7 +252,8 @@ def _left_to_trainer(
 ) -> Plan:
     """A loss that can't be divided by the count: Trainer divides by the steps, as by its own rules for plain means."""
     cls = tree.class_of(function)
-    if site.kind is not Kind.METHOD or cls is None or site.flags or any(c.honours is Honours.YES for c in site.losses):
+    here = any(tree.at(flag.spot) or flag.spot.path == tree.path for flag in site.flags)
+    if site.kind is not Kind.METHOD or cls is None or here or any(c.honours is Honours.YES for c in site.losses):
         raise reason
     missing = {p for p in taken if isinstance(p, Parameter)} if site.missing else set()
     parts = plain_mean(tree, cls, target) | missing
