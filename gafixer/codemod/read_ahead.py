@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree
 
-__all__ = ["WITH_COUNT", "read_ahead"]
+__all__ = ["WITH_COUNT", "private_form", "read_ahead"]
 
 WITH_COUNT = "_WithNumItems"
 _TEXT = f'''\
@@ -95,6 +95,11 @@ def read_ahead(tree: Tree, site: Site) -> Plan:
         functions=(_TEXT,),
         imports=tuple(line for line in imports if not _has(tree, line)),
     )
+
+
+def private_form() -> str:
+    """The class that rewritten files get, as text."""
+    return _TEXT
 
 
 def _has(tree: Tree, line: str) -> bool:

@@ -52,7 +52,7 @@ _BUILD = '''
 
 
 def build():
-    return TinyForTokenClassification(TinyConfig()), Tuned, {}
+    return TinyForTokenClassification(TinyConfig(num_labels=5)), Tuned, {}
 '''
 
 
