@@ -77,6 +77,9 @@ def _words(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
     return tuple(word.strip() for part in value for word in part.split(",") if word.strip())
 
 
+_FORMATS = click.Choice(
+    ["full", "concise", "grouped", "json", "json-lines", "sarif", "github", "gitlab", "junit", "rdjson"]
+)
 _SEVERITIES = click.Choice(["error", "warning", "info"])
 
 
@@ -87,8 +90,15 @@ _SEVERITIES = click.Choice(["error", "warning", "info"])
 )
 @click.option("--ignore", multiple=True, callback=_words, metavar="RULES", help="Not these.")
 @click.option("--extend-select", multiple=True, callback=_words, metavar="RULES", help="These too.")
+@click.option(
+    "--per-file-ignores",
+    multiple=True,
+    callback=_words,
+    metavar="PATTERN:RULES",
+    help="Not this rule in files of this pattern.",
+)
 @click.option("--min-severity", type=_SEVERITIES, help="Show nothing below.  [default: warning]")
-@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
+@click.option("--output-format", type=_FORMATS, default="full", show_default=True)
 @click.option("-o", "--output-file", metavar="FILE", help="Write the findings there, not to standard output.")
 @click.option("--statistics", is_flag=True, help="Count findings by rule and show only that.")
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit 0 even with findings.")
@@ -96,20 +106,30 @@ _SEVERITIES = click.Choice(["error", "warning", "info"])
     "--exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these, not over the default ones."
 )
 @click.option("--extend-exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these too.")
+@click.option("--force-exclude", is_flag=True, help="Pass over what is excluded even if it is named, as hooks do.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from standard input.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: as many as pay]")
+@click.option(
+    "--config",
+    multiple=True,
+    metavar="FILE | 'KEY = VALUE'",
+    help="Settings for all files from this file, or one setting as TOML.",
+)
 @click.option("--isolated", is_flag=True, help="Read no configuration file.")
+@click.option("--target-transformers", metavar="RELEASES", help="The Transformers that is meant: 4.57, or '>=4.53,<5'.")
+@click.option("--show-settings", is_flag=True, help="Tell the settings of the first file, and scan nothing.")
+@click.option("--show-files", is_flag=True, help="List the files that would be scanned, and scan nothing.")
 @click.option("--trace", metavar="FILE:LINE", help="Tell how the loss there was evaluated, and where it became opaque.")
 @click.option("--fix", is_flag=True, help="Apply safe fixes to the files.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, as a patch; change nothing.")
-@click.option("--unsafe-fixes", is_flag=True, help="Apply, or show, also fixes that assume something.")
+@click.option(
+    "--unsafe-fixes/--no-unsafe-fixes", default=None, help="Apply, or show, also fixes that assume something."
+)
 @click.option("--fix-only", is_flag=True, help="Fix, and do not report what remains.")
 @click.option(
     "--helpers",
     type=click.Choice(["private", "import"]),
-    default="private",
-    show_default=True,
-    help="Fixes add a private function, or import gafixer.accumulate.",
+    help="Fixes add a private function, or import gafixer.accumulate.  [default: private]",
 )
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
@@ -121,8 +141,9 @@ def scan(**options: object) -> None:
     setting, an internal error.
     """
     from gafixer import command
+    from gafixer.options import Options
 
-    sys.exit(command.scan(command.Options(**options)))  # type: ignore[arg-type]  # click checked them
+    sys.exit(command.scan(Options(**options)))  # type: ignore[arg-type]  # click checked them
 
 
 @cli.command()

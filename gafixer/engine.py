@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import prefilter
+from gafixer.declared import NOTHING
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
@@ -17,9 +18,20 @@ if TYPE_CHECKING:
     from gafixer.analysis.source import Module, UnreadableError
     from gafixer.codemod.fixes import Fixer, Said
     from gafixer.codemod.subjects import Subject
+    from gafixer.declared import Declared
     from gafixer.settings import Settings
 
-__all__ = ["Repaired", "Report", "check_source", "is_python", "repair", "trace", "wanted"]
+__all__ = [
+    "Repaired",
+    "Report",
+    "check_source",
+    "is_python",
+    "repair",
+    "trace",
+    "unreadable",
+    "wanted",
+    "wanted_notebook",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,17 @@ def wanted(source: bytes) -> bool:
     return False
 
 
+def wanted_notebook(source: bytes) -> bool:
+    """Whether a notebook is worth opening: what it holds may train, or it is no text at all."""
+    if prefilter.may_matter_in_json(source) or b"\0" in source:
+        return True
+    try:
+        source.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
 def is_python(source: bytes) -> bool:
     """Whether Python accepts the source; asked of files that are named, which the prefilter passes over."""
     from gafixer.analysis.source import syntax_error
@@ -78,7 +101,7 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
     except UnreadableError as error:
-        return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
+        return Report(unreadable(path, error, settings))
     return Report(tuple(_loudest(found)))
 
 
@@ -197,7 +220,7 @@ def _judged(
 
     rules = rulebook.load()
     if prefilter.Matter.BACKWARD in about:
-        for site in build.sites(module, project):
+        for site in build.sites(module, project, settings.declared):
             yield site, [f for rule in rules if rule.check is not None for f in rule.check(site)]
     if not about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER):
         return
@@ -220,8 +243,17 @@ def _of_users(module: Module, project: Project, about: prefilter.Matter, setting
                 yield from rule.check_uses(used, _target(module, project, settings))
 
 
-def trace(source: bytes, path: str, project: Project, row: int) -> str:
+def trace(
+    source: bytes,
+    path: str,
+    project: Project,
+    row: int,
+    declared: Declared = NOTHING,
+    label: Callable[[int], str] = str,
+) -> str:
     """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
+
+    `label` names a row of the file for a reader.
 
     Raises:
         UnreadableError: the file is no Python.
@@ -231,14 +263,16 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     from gafixer.report.trace import render
 
     module = Module.read(_name(path), path, source, whole=True)
-    sites = build.sites(module, project)
-    return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row)
+    sites = build.sites(module, project, declared)
+    return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row, label)
 
 
-def unreadable(path: str, error: UnreadableError) -> Finding:
-    """The finding for a file that is no Python."""
+def unreadable(path: str, error: UnreadableError, settings: Settings) -> tuple[Finding, ...]:
+    """The finding for a file that is no Python, if that is wanted."""
+    if "GA900" not in settings.selected:
+        return ()
     here = Position(error.row, error.column)
-    return Finding(
+    found = Finding(
         "GA900",
         "unreadable",
         error.message,
@@ -247,6 +281,7 @@ def unreadable(path: str, error: UnreadableError) -> Finding:
         Place(path, Span(here, dataclasses.replace(here, column=here.column + 1))),
         help="mend the file, or exclude it",
     )
+    return (found,)
 
 
 def _name(path: str) -> str:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 BAD = "x = 1\ny = 2  # GA101 error safe\n"
 GOOD = "x = 1\n"
+JSON = ("--output-format", "json")
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A clean file, and one with an error that has a safe fix, a warning and an info."""
     (tmp_path / "clean.py").write_text(GOOD)
+    (tmp_path / "strict.toml").write_text('min-severity = "error"\n')
     (tmp_path / "train.py").write_text(f"{BAD}z = 3  # GA201 warning\nw = 4  # GA501 info\n")
     return tmp_path
 
@@ -63,11 +65,46 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "no such severity": (["scan", "--min-severity", "loud"], 2, "", "loud"),
     "no jobs": (["scan", "--jobs", "0"], 2, "", "--jobs"),
     "exclude": (["scan", "--exclude", "train.py"], 0, "", "in 1 file,"),
+    "force exclude": (
+        ["scan", "train.py", "clean.py", "--force-exclude", "--extend-exclude", "tr*"],
+        0,
+        "",
+        "found nothing in 1 file",
+    ),
+    "named though excluded": (["scan", "train.py", "--extend-exclude", "tr*"], 1, "train.py:2:10: GA101", "in 1 file,"),
     "extend exclude": (["scan", "--extend-exclude", "tr*,clean.py"], 0, "", "no Python files under the given paths"),
+    "per-file ignores": (["scan", "--per-file-ignores", "tr*:GA1,*.py:GA201"], 0, "", "found nothing (1 below"),
+    "per-file ignores of nothing": (["scan", "--per-file-ignores", "tr*"], 2, "", "takes PATTERN:RULE, not 'tr*'"),
+    "one setting": (["scan", "--config", "ignore = ['GA1', 'GA2']"], 0, "", "found nothing (1 below"),
+    "an option is stronger": (["scan", "--config", "select = ['GA2']", "--select", "GA1"], 1, "GA101", "1 error in"),
+    "one wrong setting": (["scan", "--config", "ignroe = []"], 2, "", "unknown key 'ignroe'; did you mean 'ignore'?"),
+    "no setting at all": (["scan", "--config", "ignore"], 2, "", "'ignore' is neither a file nor 'key = value'"),
+    "no such config": (["scan", "--config", "other.toml"], 2, "", "--config: other.toml: no such file"),
+    "config of everything": (["scan", "--config", "strict.toml"], 1, "GA101", "found 1 error (2 below"),
+    "two configs": (["scan", "--config", "strict.toml", "--config", "strict.toml"], 2, "", "takes one file"),
+    "config though isolated": (["scan", "--isolated", "--config", "strict.toml"], 2, "", "--isolated reads no"),
+    "isolated with a setting": (["scan", "--isolated", "--config", "select = ['GA2']"], 1, "GA201", "found 1 warning"),
+    "settings": (["scan", "--config", "select=['GA2']", "--show-settings"], 0, 'select = ["GA201", "GA202"', ""),
+    "settings of standard input": (["scan", "-", "--show-settings"], 0, "# from no configuration file\nselect =", ""),
+    "settings of nothing": (["scan", "--show-settings", "--exclude", "*.py"], 0, "", "no Python files under"),
+    "files": (["scan", "--show-files", "--exclude", "clean.py"], 0, "/train.py\n", ""),
+    "target": (
+        ["scan", "--target-transformers", ">=4.53,<5", "--show-settings"],
+        0,
+        'target-transformers = ">=4.53,<5"',
+        "",
+    ),
+    "no such target": (["scan", "--target-transformers", "new"], 2, "", "must be a version or a range of versions"),
+    "no such helpers": (["scan", "--helpers", "nobody"], 2, "", "nobody"),
     "named is never excluded": (["scan", "train.py", "--exclude", "train.py"], 1, "train.py:2:10", "found"),
     "unwritable output": (["scan", "-o", "no/such/folder.txt"], 2, "", "no/such/folder.txt: no such file or directory"),
     "trace": (["scan", "--trace", "train.py:2"], 0, "train.py 2\ny = 2  # GA101 error safe\n", ""),
-    "trace nowhere": (["scan", "--trace", "train.py"], 2, "", "--trace takes FILE:LINE, not 'train.py'"),
+    "trace nowhere": (
+        ["scan", "--trace", "train.py"],
+        2,
+        "",
+        "--trace takes FILE:LINE, or NOTEBOOK:cell N:LINE, not 'train.py'",
+    ),
     "trace no file": (
         ["scan", "--trace", "tran.py:2"],
         2,
@@ -233,7 +270,9 @@ def test_settings_file(project: Path) -> None:
     assert codes(gafixer("scan", "..", "--output-format", "json", cwd=project / "sub")) == ["GA201"]
     assert codes(gafixer("scan", "--isolated", "--output-format", "json", cwd=project)) == ["GA101", "GA201"]
     (project / "sub" / "pyproject.toml").write_text('[tool.gafixer]\nmin-severity = "error"\n')
-    assert codes(gafixer("scan", "..", "--output-format", "json", cwd=project / "sub")) == ["GA101"]
+    (project / "sub" / "train.py").write_text(BAD)
+    assert codes(gafixer("scan", "..", "--output-format", "json", cwd=project / "sub")) == ["GA101", "GA201"]
+    assert codes(gafixer("scan", "..", "--config", "../gafixer.toml", *JSON, cwd=project / "sub")) == ["GA201"]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["scan", "clean.py"], ["scan", "unwanted.py"]])

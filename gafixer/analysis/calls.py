@@ -7,7 +7,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, library, training
+from gafixer.analysis import algebra, library, own, training
 from gafixer.analysis.events import Call
 from gafixer.analysis.names import spelled
 from gafixer.analysis.spelling import bounded, depth, text
@@ -105,6 +105,8 @@ def call(
             if position and len(run.events) > kept and any(e.order < kept for e in run.events):
                 del run.events[kept:]
         return algebra.choose(results)
+    if (declared := own.call(run, func, args, keywords, spot, receiver)) is not None:
+        return declared
     followed = isinstance(func, Func) and not _is_framework(receiver)
     if receiver is not None and not followed:
         done = training.method(run, receiver, name, args, keywords, spot)
@@ -228,7 +230,7 @@ def _is_relevant(run: Interpreter, func: Func) -> bool:
     body = "\n".join(module.line(row) for row in rows)
     if len(rows) > _LONG:
         return ".backward" in body or "loss" in body
-    return _RELEVANT.search(body) is not None
+    return _RELEVANT.search(body) is not None or run.declared.mentioned(body)
 
 
 def instance(
@@ -237,6 +239,8 @@ def instance(
     """A new object of a project class: its ``__init__`` runs."""
     made = Instance(cls, run.fresh())
     init = run.names.method(cls, "__init__")
+    if cls.name in FRAMEWORK_CLASSES:
+        return made
     if init is None:
         for (name, default), value in zip(_fields(cls), [*args], strict=False):
             del default

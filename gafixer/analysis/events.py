@@ -51,6 +51,8 @@ class Framework(enum.Enum):
     FABRIC = "Fabric"
     DEEPSPEED = "DeepSpeed"
     LIGHTNING = "Lightning"
+    IGNITE = "ignite"
+    COMPOSER = "Composer"
 
 
 class LoopKind(enum.Enum):

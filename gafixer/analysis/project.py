@@ -73,10 +73,17 @@ class FileProject:
 
     def __init__(self) -> None:
         self._modules: dict[str, Module | None] = {}
+        self._imported: dict[tuple[str, str], Module | None] = {}
         self._exists = functools.cache(Path.exists)
 
     def module(self, name: str, importer: str) -> Module | None:
         """See `Project`. Looks beside the importer, in its package, and in the project's root and `src`."""
+        asked = name, importer
+        if asked not in self._imported:
+            self._imported[asked] = self._find(name, importer)
+        return self._imported[asked]
+
+    def _find(self, name: str, importer: str) -> Module | None:
         level = len(name) - len(name.lstrip("."))
         parts = [part for part in name[level:].split(".") if part]
         folder = Path(importer).absolute().parent

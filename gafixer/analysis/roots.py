@@ -11,17 +11,19 @@ from gafixer.analysis import calls
 from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.values import ClassRef, Func
-from gafixer.data.frameworks import FRAMEWORK_CLASSES
+from gafixer.data.frameworks import FRAMEWORK_CLASSES, IMPLICIT
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
 __all__ = ["Run", "runs"]
 
-_TRAINS = re.compile(r"\bbackward\b|manual_backward|scaler\(")
+_TRAINS = re.compile(rf"\bbackward\b|manual_backward|scaler\(|{IMPLICIT.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +42,20 @@ class _Root:
     cls: ast.ClassDef | None = None
 
 
-def runs(module: Module, project: Project) -> list[Run]:
+def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list[Run]:
     """Run every root of a module; then every function whose backward call no root reached."""
     roots = list(_functions(module))
-    training = _training(module, project, roots)
-    called = {
-        name for root in training for name in _called(root, module) if root.node is None or name != root.node.name
-    }
+    calls = _Calls(module)
+    training = _training(module, project, roots, calls)
+    called = {name for root in training for name in calls.names(root) if root.node is None or name != root.node.name}
     order = [r for r in training if r.node is None or r.node.name not in called]
     made: list[Run] = []
     dull: set[int] = set()
     reached: set[tuple[str, int]] = set()
     for root in order + [r for r in training if r not in order]:
-        own = set(_backward_rows(root, module))
-        if root not in order and own <= {row for path, row in reached if path == module.path}:
+        if root not in order and calls.backward_rows(root) <= {row for path, row in reached if path == module.path}:
             continue
-        run = _run(module, project, root, dull)
+        run = _run(module, project, root, dull, declared)
         made.append(run)
         reached |= {(e.spot.path, e.spot.row) for e in run.events if e.kind is EventKind.BACKWARD}
     return made
@@ -85,13 +85,13 @@ def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def _training(module: Module, project: Project, roots: list[_Root]) -> list[_Root]:
+def _training(module: Module, project: Project, roots: list[_Root], calls: _Calls) -> list[_Root]:
     """The roots whose text goes backward, or calls by name something that does."""
     direct = [r for r in roots if _TRAINS.search(_text(r, module))]
     names = {r.node.name for r in direct if r.node is not None} | set(_imported_training(module, project))
     found = list(direct)
     for _ in range(4):
-        more = [r for r in roots if r not in found and names & _called(r, module)]
+        more = [r for r in roots if r not in found and names & calls.names(r)]
         if not more:
             break
         found += more
@@ -116,7 +116,7 @@ def _imported_training(module: Module, project: Project) -> Iterator[str]:
 def _text(root: _Root, module: Module) -> str:
     if root.node is not None:
         return _lines(root.node, module)
-    return "\n".join(_lines(s, module) for s in _own_statements(module))
+    return "\n".join(_lines(s, module) for s in module.once(_own_statements))
 
 
 def _own_statements(module: Module) -> list[ast.stmt]:
@@ -133,33 +133,51 @@ def _lines(node: ast.stmt, module: Module) -> str:
     return "\n".join(module.line(row) for row in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
-def _called(root: _Root, module: Module) -> set[str]:
-    """Names that a root calls or hands on."""
-    nodes = [root.node] if root.node is not None else _own_statements(module)
-    found = set()
-    for node in nodes:
-        for part in ast.walk(node):
-            match part:
-                case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
-                    found.add(name)
-                case _:
-                    pass
-    return found
+class _Calls:
+    """What the roots of a module call; each is walked through once."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._names: dict[_Root, frozenset[str]] = {}
+        self._rows: dict[_Root, frozenset[int]] = {}
+
+    def names(self, root: _Root) -> frozenset[str]:
+        """Names that a root calls, those of methods included."""
+        if root not in self._names:
+            self._walk(root)
+        return self._names[root]
+
+    def backward_rows(self, root: _Root) -> frozenset[int]:
+        """The lines on which a root goes backward."""
+        if root not in self._rows:
+            self._walk(root)
+        return self._rows[root]
+
+    def _walk(self, root: _Root) -> None:
+        nodes = [root.node] if root.node is not None else self._module.once(_own_statements)
+        found = [_call(part) for node in nodes for part in ast.walk(node) if isinstance(part, ast.Call)]
+        self._names[root] = frozenset(name for name, _, _ in found if name is not None)
+        self._rows[root] = frozenset(
+            row for name, row, method in found if method and name in {"backward", "manual_backward"}
+        )
 
 
-def _backward_rows(root: _Root, module: Module) -> Iterator[int]:
-    nodes = [root.node] if root.node is not None else _own_statements(module)
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in {"backward", "manual_backward"}:
-                yield part.lineno
+def _call(node: ast.Call) -> tuple[str | None, int, bool]:
+    """The name that is called, the line, and whether it is a method."""
+    match node.func:
+        case ast.Name(id=name):
+            return name, node.lineno, False
+        case ast.Attribute(attr=name):
+            return name, node.lineno, True
+        case _:
+            return None, node.lineno, False
 
 
-def _run(module: Module, project: Project, root: _Root, dull: set[int]) -> Run:
-    run = Interpreter(project, module, dull)
+def _run(module: Module, project: Project, root: _Root, dull: set[int], declared: Declared) -> Run:
+    run = Interpreter(project, module, dull, declared)
     run.scopes.append(run.new_scope(module))
     if root.node is None:
-        run.block(_own_statements(module))
+        run.block(module.once(_own_statements))
     else:
         bound = owner = None
         if root.cls is not None:

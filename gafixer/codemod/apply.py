@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gafixer.codemod.locate import Locator, Statement
 from gafixer.codemod.arguments import with_keyword, with_parameter, with_spread
+from gafixer.codemod.locate import Locator, Statement
 from gafixer.codemod.plan import (
     DeclinedError,
     Insert,
@@ -25,6 +25,7 @@ from gafixer.codemod.plan import (
     Unwrap,
     Where,
 )
+from gafixer.notebooks import BOUNDARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -210,7 +211,10 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
 def _with_top(
     tree: Tree, before: cst.Module, after: cst.Module, top: Sequence[str], row: int, imports: Sequence[str]
 ) -> cst.Module:
-    """Put functions before the top-level function or class that row is in; for a script, after its imports."""
+    """Put functions before the top-level function or class that row is in; for a script, after its imports.
+
+    What runs in a cell of a notebook has its functions in that cell.
+    """
     if not top and not imports:
         return after
     body = list(after.body)
@@ -219,7 +223,7 @@ def _with_top(
         position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
         defines = isinstance(tree.root.body[position], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         # Statements of the top level are never moved or removed, so both trees count them alike.
-        index = _index(before, position) if defines else _import_index(after.body)
+        index = _index(before, position) if defines else _script_index(tree, after.body, row)
         made = [cst.parse_statement(text, before.config_for_parsing) for text in top]
         above = _two_blank(header if index == 0 else [])
         if index == 0 and header:
@@ -277,13 +281,30 @@ def _is_future(node: cst.CSTNode) -> bool:
     return "__future__" in cst.Module([]).code_for_node(node)
 
 
+def _script_index(tree: Tree, body: Sequence[cst.CSTNode], row: int) -> int:
+    """After the imports at the head of the file, or of the notebook's cell that `row` is in."""
+    boundary = ast.dump(ast.parse(BOUNDARY).body[0])
+    cells = sum(ast.dump(node) == boundary for node in tree.root.body if node.lineno < row)
+    bounds = [-1, *(index for index, node in enumerate(body) if _is_boundary(node)), len(body)]
+    start = bounds[cells] + 1
+    return start + _import_index(body[start : bounds[cells + 1]])
+
+
+def _is_boundary(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString(value=value))]):
+            return value == BOUNDARY
+        case _:
+            return False
+
+
 def _import_index(body: Sequence[cst.CSTNode]) -> int:
-    """After the imports at the head of the file."""
+    """After the imports at the head of these statements, within the first cell of a notebook."""
     last = 0
     for index, node in enumerate(body):
         if _is_import(node):
             last = index + 1
-        elif isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
+        elif (_is_boundary(node) and last) or isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
             break
     return last
 

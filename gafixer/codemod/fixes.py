@@ -12,6 +12,7 @@ from gafixer.codemod.helper import NAME, Added, added, imported, present
 from gafixer.codemod.plan import DeclinedError, Insert, Plan, Replace, Rewrite, merge
 from gafixer.codemod.tree import DEEPEST, Tree
 from gafixer.findings import Applicability, Fix
+from gafixer.settings import Helpers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -137,7 +138,7 @@ class Fixer:
 
         if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
             raise DeclinedError("the file has another form of the helper")
-        if self._settings.import_helpers and not any(isinstance(part, Rewrite) for part in plan.parts):
+        if self._settings.helpers is Helpers.IMPORT and not any(isinstance(part, Rewrite) for part in plan.parts):
             parts, line = imported(plan)
             return rewrite(self._tree, parts, (), 1, (line,) if line else ())
         top = added(plan.helper, self._tree) if plan.helper is not None else Added()

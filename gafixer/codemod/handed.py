@@ -148,7 +148,11 @@ def _criterion_counted(scope: Scope, call: ast.Call) -> str | None:
     if isinstance(reduction, ast.Constant) and reduction.value != "mean":
         raise DeclinedError("it is not in sight how the loss is averaged")
     if name in _CLASSES:
-        if _given(words.get("weight")) or (settings is call and len(call.args) > 2) or (settings is not call and settings.args):
+        if (
+            _given(words.get("weight"))
+            or (settings is call and len(call.args) > 2)
+            or (settings is not call and settings.args)
+        ):
             raise NotPerItemError("class weights give the loss a denominator of its own")
         if not _is_default(words.get("ignore_index")):
             raise NotPerItemError("the loss ignores another label than Trainer does")
@@ -198,11 +202,16 @@ def _sums(scope: Scope, made: Handed, criteria: Sequence[Leaf], whole: Sequence[
             case _:
                 _always(tree, leaf.node, statement)
                 name = _free(scope, "loss", "item_loss")
-                code = with_arguments(tree, leaf.node, {settings: "reduction=reduction"} if settings is leaf.call else {})
+                code = with_arguments(
+                    tree, leaf.node, {settings: "reduction=reduction"} if settings is leaf.call else {}
+                )
                 if inside and settings is not leaf.call:
                     made.parts.add(Keyword(spot_of(tree, settings), "reduction", "reduction"))
                 where = spot_of(tree, statement)
-                made.parts |= {Insert(where, Where.BEFORE, f"{name} = {code}", 2), Replace(spot_of(tree, leaf.node), name)}
+                made.parts |= {
+                    Insert(where, Where.BEFORE, f"{name} = {code}", 2),
+                    Replace(spot_of(tree, leaf.node), name),
+                }
                 last = any(node is leaf.node for node in whole)
                 made.parts.add(Insert(where, Where.BEFORE, _division(scope, name, last=last), 3))
                 made.owed = made.owed or bool(scope.factor and not last)
@@ -224,7 +233,11 @@ def _sums(scope: Scope, made: Handed, criteria: Sequence[Leaf], whole: Sequence[
         made.parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{scope.count} = {scope.lookup}", 0))
     for name, statements in bound.items():
         end = statements[0] if len(statements) == 1 else _joined(tree, name, statements)
-        made.parts.add(Insert(spot_of(tree, end), Where.AFTER, _division(scope, name, last=name == loss, optional=name in optional), 1))
+        made.parts.add(
+            Insert(
+                spot_of(tree, end), Where.AFTER, _division(scope, name, last=name == loss, optional=name in optional), 1
+            )
+        )
         made.owed = made.owed or bool(scope.factor and name != loss)
 
 
@@ -321,7 +334,10 @@ def _twin(scope: Scope, made: Handed, leaf: Leaf, settings: ast.Call) -> None:
     made.parts.add(Insert(spot_of(tree, there), Where.AFTER, f"{twin} = {code}"))
     statement = _statement(tree, leaf.node)
     choice = f"{name} = {key} if {scope.count} is None else {twin}"
-    made.parts |= {Insert(spot_of(tree, statement), Where.BEFORE, choice, 1), Replace(spot_of(tree, leaf.call.func), name)}
+    made.parts |= {
+        Insert(spot_of(tree, statement), Where.BEFORE, choice, 1),
+        Replace(spot_of(tree, leaf.call.func), name),
+    }
 
 
 def _free(scope: Scope, *names: str) -> str:
@@ -349,7 +365,9 @@ def _by_items(scope: Scope, made: Handed, terms: Sequence[Leaf]) -> None:
             case _:
                 mask = _kept(leaf.node)
                 assert mask is not None
-                own = tree.text(mask) if isinstance(mask, ast.Name | ast.Attribute | ast.Call) else f"({tree.text(mask)})"
+                own = (
+                    tree.text(mask) if isinstance(mask, ast.Name | ast.Attribute | ast.Call) else f"({tree.text(mask)})"
+                )
                 counts.setdefault(f"{own}.sum()", []).append(statement)
                 assert isinstance(leaf.node, ast.Call)
                 values = leaf.node.args[0] if leaf.node.args else leaf.node.func.value  # type: ignore[attr-defined] # `x.mean()`
@@ -402,7 +420,9 @@ def _threaded(scope: Scope, made: Handed, leaf: Leaf) -> bool:
     arguments = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
     if COUNT in arguments:
         return True
-    kinds = {name: labels_of(tree, scope.function, node, scope.labels) for name, node in _bindings(leaf.call, arguments)}
+    kinds = {
+        name: labels_of(tree, scope.function, node, scope.labels) for name, node in _bindings(leaf.call, arguments)
+    }
     names = frozenset(name for name, kind in kinds.items() if kind is not None)
     inner = hand(Scope(tree, function, COUNT, names), leaves(tree, function, returned(tree, function), names), [])
     made.parts |= inner.parts | {Parameter(spot_of(tree, function), COUNT, "None")}

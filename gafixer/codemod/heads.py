@@ -122,7 +122,9 @@ def _loss_type(tree: Tree, cls: ast.ClassDef) -> frozenset[Part]:
     Raises:
         DeclinedError: the class says that its loss is of another type.
     """
-    said = [n for n in ast.walk(cls) if isinstance(n, ast.Assign) and (spelled(n.targets[0]) or "").endswith("loss_type")]
+    said = [
+        n for n in ast.walk(cls) if isinstance(n, ast.Assign) and (spelled(n.targets[0]) or "").endswith("loss_type")
+    ]
     if said:
         kind = said[-1].value
         if isinstance(kind, ast.Constant) and kind.value in _SHIFTING:

@@ -76,9 +76,7 @@ def is_shifted(key: ast.expr) -> bool:
             return False
 
 
-def marks_scored(
-    tree: Tree, function: Function, node: ast.expr, names: frozenset[str], depth: int = 0
-) -> str | None:
+def marks_scored(tree: Tree, function: Function, node: ast.expr, names: frozenset[str], depth: int = 0) -> str | None:
     """How an expression is the mask of the labels that are scored: "whole", "shifted", or None if it isn't."""
     if depth > _DEEPEST:
         return None

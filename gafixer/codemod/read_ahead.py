@@ -132,7 +132,11 @@ def _drawn(tree: Tree, loop: ast.For, call: ast.Call, loss: Summed, names: dict[
     made = f"{names['loader']} = {WITH_COUNT}({given})"
     if len(made) + loop.col_offset > _LONGEST:
         made = f"{names['loader']} = {WITH_COUNT}(\n{indent(tree)}{given}\n)"
-    drawn = f"({tree.text(target)}), {names['window']}" if isinstance(target, ast.Tuple) else f"{tree.text(target)}, {names['window']}"
+    drawn = (
+        f"({tree.text(target)}), {names['window']}"
+        if isinstance(target, ast.Tuple)
+        else f"{tree.text(target)}, {names['window']}"
+    )
     if target is not loop.target:
         drawn = f"({drawn})"
     return {
@@ -225,7 +229,11 @@ def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[st
                 parts |= dropped(tree, division)
     told = reports.reads(tree, place, loss, divisions, names["own"])
     parts |= told
-    code = tree.text(kept) if isinstance(kept, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({tree.text(kept)})"
+    code = (
+        tree.text(kept)
+        if isinstance(kept, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        else f"({tree.text(kept)})"
+    )
     if loss.boxed:
         code = f"{code} * {names['own']}"
     parts.add(Replace(spot_of(tree, value), f"{code} / {names['window']}"))

@@ -72,7 +72,9 @@ def _loss_in(tree: Tree, function: ast.FunctionDef, node: ast.expr) -> Iterator[
         case ast.Call(keywords=keywords) if any(k.arg == "loss" for k in keywords):
             yield next(k.value for k in keywords if k.arg == "loss")
         case ast.Dict(keys=keys, values=values):
-            yield from (v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == "loss")
+            yield from (
+                v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == "loss"
+            )
         case ast.Name(id=name) if (made := _output(tree, function, name, node.lineno)) is not None:
             yield from _loss_in(tree, function, made)
         case ast.Name(id=name) if name in {"output", "outputs", "logits", "result"}:
@@ -127,9 +129,7 @@ def _follow(walk: _Walk, node: ast.expr) -> None:
             _quotient(walk, node, left, right)
         case ast.Name(id=name):
             _name(walk, node, name)
-        case ast.Attribute(attr="loss", value=inner) | ast.Subscript(
-            value=inner, slice=ast.Constant(value="loss" | 0)
-        ):
+        case ast.Attribute(attr="loss", value=inner) | ast.Subscript(value=inner, slice=ast.Constant(value="loss" | 0)):
             _output_of(walk, node, inner)
         case ast.Call():
             _call(walk, node)

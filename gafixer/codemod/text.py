@@ -38,7 +38,9 @@ def with_arguments(tree: Tree, node: ast.expr, added: Mapping[ast.Call, str]) ->
 
     begin = offset(node.lineno, node.col_offset)
     text = tree.source[begin : offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)]
-    places = sorted(((offset(c.end_lineno or 0, c.end_col_offset or 0) - 1 - begin, a) for c, a in added.items()), reverse=True)
+    places = sorted(
+        ((offset(c.end_lineno or 0, c.end_col_offset or 0) - 1 - begin, a) for c, a in added.items()), reverse=True
+    )
     for end, argument in places:
         before = text[:end].rstrip()
         if before.endswith(","):

@@ -53,9 +53,7 @@ def mend(tree: Tree, site: OverrideSite, codes: set[str], target: Target) -> Pla
     return _mended(tree, site, function, taken, target)
 
 
-def _mended(
-    tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target
-) -> Plan:
+def _mended(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target) -> Plan:
     if site.name == "get_batch_samples":
         name = site.missing[0][0]
         return Plan(taken | _on_to_super(tree, function, name), Applicability.SAFE, f"Take {name}")
@@ -110,12 +108,14 @@ def _gets(call: ast.Call, name: str) -> bool:
 # -- training_step ---------------------------------------------------------------------------------------------------
 
 
-def _step(
-    tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target
-) -> Plan:
+def _step(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target) -> Plan:
     """Hand the count on to `compute_loss`, or to the base class's step; where there is none, divide by the steps."""
     parts = set(taken | _on_to_super(tree, function, COUNT))
-    own = [c for c in ast.walk(function) if isinstance(c, ast.Call) and spelled(c.func) == f"{_self(function)}.compute_loss"]
+    own = [
+        c
+        for c in ast.walk(function)
+        if isinstance(c, ast.Call) and spelled(c.func) == f"{_self(function)}.compute_loss"
+    ]
     parts |= {Keyword(spot_of(tree, c), COUNT, COUNT) for c in own if not _gets(c, COUNT)}
     if len(parts) == len(taken) and not any(_gets(c, COUNT) for c in own):
         raise DeclinedError("the step makes a loss of its own")
@@ -126,20 +126,24 @@ def _step(
     cls = tree.class_of(function)
     assert cls is not None
     parts |= divided_again(tree, cls, target)
-    return Plan(frozenset(parts), Applicability.UNSAFE, f"{_DIVIDE}, assuming that compute_loss divides by what it gets")
+    return Plan(
+        frozenset(parts), Applicability.UNSAFE, f"{_DIVIDE}, assuming that compute_loss divides by what it gets"
+    )
 
 
 def _without_count(tree: Tree, function: ast.FunctionDef) -> set[Part]:
     """From 4.46 on nobody but the step itself divides a loss that had no count."""
     for node in ast.walk(function):
         match node:
-            case ast.Call(func=ast.Attribute(attr="backward"), args=[ast.Name(id=name), *_]) | ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="backward")
+            case (
+                ast.Call(func=ast.Attribute(attr="backward"), args=[ast.Name(id=name), *_])
+                | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="backward"))
             ) if name not in {"torch"}:
                 statement = tree.statement_of(node)
                 assert statement is not None
                 margin = indent(tree)
-                code = f"if {COUNT} is None:\n{margin}{name} = {name} / {_self(function)}.args.gradient_accumulation_steps\n"
+                steps = f"{_self(function)}.args.gradient_accumulation_steps"
+                code = f"if {COUNT} is None:\n{margin}{name} = {name} / {steps}\n"
                 outer = statement
                 while tree.parent(outer) is not function and isinstance(up := tree.parent(outer), ast.stmt):
                     outer = up
@@ -156,9 +160,7 @@ def _self(function: ast.FunctionDef) -> str:
 # -- compute_loss and functions --------------------------------------------------------------------------------------
 
 
-def _divided(
-    tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target
-) -> Plan:
+def _divided(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target) -> Plan:
     whole = returned(tree, function)
     names = frozenset(a.arg for a in (*function.args.args, *function.args.kwonlyargs) if LABELS.search(a.arg))
     found = leaves(tree, function, whole, names)
@@ -179,7 +181,10 @@ def _divided(
     if method and cls is not None:
         parts |= divided_again(tree, cls, target)
     passed = all(leaf.made is Made.SUPER for leaf in kept)
-    assumed = [*made.assumed, *(["that Trainer counts shifted labels, as for causal language models"] if made.shifted else [])]
+    assumed = [
+        *made.assumed,
+        *(["that Trainer counts shifted labels, as for causal language models"] if made.shifted else []),
+    ]
     message = "Hand the window's number of items on" if passed else _DIVIDE
     if assumed:
         return Plan(frozenset(parts), Applicability.UNSAFE, f"{message}, assuming {' and '.join(assumed)}")

@@ -7,9 +7,17 @@ import re
 __all__ = [
     "ACCELERATOR",
     "CLIPS",
+    "COMPOSER_COUNT",
+    "COMPOSER_EXACT",
+    "COMPOSER_MODELS",
+    "COMPOSER_SIZE",
     "ENGINE",
     "FABRIC",
     "FRAMEWORK_CLASSES",
+    "IGNITE_STEPS",
+    "IGNITE_STEP_FUNCTIONS",
+    "IGNITE_TRAINER",
+    "IMPLICIT",
     "OPTIMIZER",
     "RANKS",
     "SAME_ITEMS",
@@ -65,3 +73,17 @@ SAME_ITEMS = frozenset(
         "clamp_", "item_", "to_local", "full_tensor", "redistribute", "as_subclass", "local_value",
     }
 )  # fmt: skip
+
+#: ignite: what makes a trainer of a model, an optimizer and a loss, what makes its step alone, and the argument that is
+#: the number of steps. Both take the three first, and divide by the last.
+IGNITE_TRAINER = "create_supervised_trainer"
+IGNITE_STEP_FUNCTIONS = re.compile(r"^supervised_training_step(_amp|_apex|_tpu)?$")
+IGNITE_STEPS = "gradient_accumulation_steps"
+
+#: Composer: base classes of its models, what splits a batch into microbatches, and what makes that exact for tokens.
+COMPOSER_MODELS = frozenset({"ComposerModel", "HuggingFaceModel", "ComposerClassifier"})
+COMPOSER_SIZE, COMPOSER_COUNT = "device_train_microbatch_size", "grad_accum"
+COMPOSER_EXACT = "accumulate_train_batch_on_tokens"
+
+#: Text of code that trains though nothing in it is called backward.
+IMPLICIT = re.compile(rf"\b{IGNITE_TRAINER}\b|\bsupervised_training_step|\bHuggingFaceModel\(")

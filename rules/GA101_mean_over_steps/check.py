@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.site import Divisor, Scale, Variation
+from gafixer.analysis.events import Framework
+from gafixer.analysis.site import Divisor, Items, Scale, Variation
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
 from gafixer.findings import Confidence, Severity
@@ -38,7 +39,7 @@ def check(site: Site) -> Iterator[Finding]:
         _message(site, term, division),
         severity=severity,
         confidence=_CONFIDENCE[term.variation],
-        help_="sum the loss over each microbatch, and divide the gradients by the window's num_items before the step",
+        help_=_HELP.get(site.framework, _BY_COUNT),
         related=around(site, term, division),
     )
 
@@ -57,8 +58,14 @@ _CONFIDENCE = {
 }
 
 
+_BY_COUNT = "sum the loss over each microbatch, and divide the gradients by the window's num_items before the step"
+_HELP = {Framework.COMPOSER: "Trainer(accumulate_train_batch_on_tokens=True), with batches that count their scored tokens"}
+
+
 def _is_exact(site: Site, term: LossTerm) -> bool:
     """Whether all microbatches are equal, and no short last batch can come."""
+    if site.framework is Framework.COMPOSER and term.items is Items.SAMPLES:
+        return True
     return term.variation is Variation.FIXED and (site.drop_last is not None or not site.by_epoch)
 
 
@@ -87,6 +94,8 @@ def _message(site: Site, term: LossTerm, division: Division) -> str:
     subject = {Scale.SUM: f"a sum over {items}", Scale.UNKNOWN: "a loss that could not be followed"}.get(
         term.scale, "each microbatch's mean"
     )
+    if division.author is Author.FRAMEWORK and site.framework is Framework.COMPOSER:
+        return f"{subject} is weighed by Composer, by its share of the samples{_consequence(term, items)}"
     by_whom = f" by {site.framework.value}," if division.author is Author.FRAMEWORK else ""
     return f"{subject} is divided{by_whom} by {by}{_consequence(term, items)}"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 __all__ = ["OVERRIDES", "Override"]
 
-_HEAD = '''\
+_HEAD = """\
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -33,8 +33,8 @@ class TinyForTokenClassification(PreTrainedModel):
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         self.classifier = nn.Linear(config.hidden, config.tags)
         self.post_init()
-'''
-_HONOURS = '''
+"""
+_HONOURS = """
     def forward(self, input_ids, labels=None, **kwargs):
         logits = self.classifier(self.embedding(input_ids).tanh())
         loss = None
@@ -47,13 +47,13 @@ _HONOURS = '''
         return TokenClassifierOutput(loss=loss, logits=logits)
 
 
-'''
-_BUILD = '''
+"""
+_BUILD = """
 
 
 def build():
     return TinyForTokenClassification(TinyConfig(num_labels=5)), Tuned, {}
-'''
+"""
 
 
 @dataclass(frozen=True, slots=True)

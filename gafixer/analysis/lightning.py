@@ -1,4 +1,4 @@
-"""Training steps whose loss a framework sends backward: nobody in sight calls `backward`.
+"""Lightning: nobody in sight calls `backward`.
 
 Lightning's automatic optimization takes what `training_step` returns, and divides it by `accumulate_grad_batches`.
 """
@@ -14,12 +14,14 @@ from gafixer.analysis.events import AUTOMATIC, EventKind, Framework, Loop, LoopK
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.roots import Run
 from gafixer.analysis.values import Choice, ClassRef, Const, External, Func, Mapping, Spot, Value
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
-__all__ = ["runs"]
+__all__ = ["returned", "runs", "signature"]
 
 _LIGHTNING = re.compile(r"lightning|\bpl\.|LightningModule|LightningLite")
 #: What Lightning calls between backward and the step.
@@ -27,14 +29,14 @@ _HOOKS = ("on_after_backward", "on_before_optimizer_step", "configure_gradient_c
 _MANUAL = re.compile(r"automatic_optimization\s*=\s*False|manual_backward")
 
 
-def runs(module: Module, project: Project) -> list[Run]:
+def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list[Run]:
     """One run for every `training_step` under automatic optimization."""
     if "training_step" not in module.source or not _LIGHTNING.search(module.source):
         return []
     found = []
     for node in module.statements():
         if isinstance(node, ast.ClassDef) and (step := _training_step(node)) is not None:
-            run = Interpreter(project, module, set())
+            run = Interpreter(project, module, set(), declared)
             cls = ClassRef(module.path, node.name, node)
             if _is_lightning(cls, run) and not _MANUAL.search(_text(node, module)):
                 found.append(_run(run, module, cls, step))
@@ -58,10 +60,9 @@ def _text(node: ast.stmt, module: Module) -> str:
 def _run(run: Interpreter, module: Module, cls: ClassRef, step: ast.FunctionDef) -> Run:
     run.scopes.append(run.new_scope(module))
     made = calls.instance(run, cls, (), {})
-    spot = Spot(module.path, step.lineno, step.col_offset, step.lineno, step.col_offset + len("def"))
-    run.frames.append(Loop(run.fresh(), LoopKind.IMPLICIT, spot))
+    run.frames.append(Loop(run.fresh(), LoopKind.IMPLICIT, signature(step, module)))
     result = _call(run, cls, made, step.name)
-    run.emit(EventKind.BACKWARD, _returns(step, module), _loss(result), AUTOMATIC, Framework.LIGHTNING)
+    run.emit(EventKind.BACKWARD, returned(step, module), _loss(result), AUTOMATIC, Framework.LIGHTNING)
     for hook in _HOOKS:
         _call(run, cls, made, hook)
     run.frames.pop()
@@ -76,12 +77,17 @@ def _call(run: Interpreter, cls: ClassRef, made: Value, name: str) -> Value:
     return run.run_function(method, (), {}) if isinstance(method, Func) else Const(None)
 
 
-def _returns(step: ast.FunctionDef, module: Module) -> Spot:
-    """What is handed to Lightning: the last value that is returned."""
+def signature(step: ast.FunctionDef, module: Module) -> Spot:
+    """The ``def`` of a function that a framework calls."""
+    return Spot(module.path, step.lineno, step.col_offset, step.lineno, step.col_offset + len("def"))
+
+
+def returned(step: ast.FunctionDef, module: Module) -> Spot:
+    """What is handed to the framework: the last value that is returned."""
     values = [n.value for n in ast.walk(step) if isinstance(n, ast.Return) and n.value is not None]
     node = max(values, key=lambda value: value.lineno, default=None)
     if node is None:
-        return Spot(module.path, step.lineno, step.col_offset, step.lineno, step.col_offset + 3)
+        return signature(step, module)
     return Spot(module.path, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 
