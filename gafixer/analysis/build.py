@@ -129,6 +129,8 @@ class _Maker:
 
     def _framework_steps(self, backward: Event, window: Window) -> given.Given | None:
         """What the framework's backward divides by; None where it doesn't."""
+        if backward.undivided:
+            return None
         match backward.framework:
             case Framework.ACCELERATE:
                 seen = accelerate_steps(backward.subject, self._around.modules)
