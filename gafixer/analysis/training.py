@@ -120,6 +120,10 @@ def method(
         case _ if name in known.CLIPS:
             run.emit(EventKind.CLIP, spot, None, receiver)
             return OPAQUE
+        case _ if args and (scales := known.SCALES_GRADIENTS.match(name)) is not None:
+            divides = scales["by"].startswith(("div", "normal"))
+            rescale(run, algebra.divide(Const(1), args[0], spot) if divides else args[0], spot)
+            return Const(None)
         case _ if known.SUMS_OVER_RANKS.search(name) and args and not isinstance(receiver, Instance):
             return reductions.everywhere(args[0])
         case _:
@@ -139,7 +143,8 @@ def _backward(
     if isinstance(receiver, External) and receiver.path.endswith("autograd"):
         run.emit(EventKind.BACKWARD, spot, given, None, Framework.TORCH)
         return Const(None)
-    run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver))
+    undivided = keywords.get("scale_wrt_gas") == Const(False)
+    run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver), undivided=undivided)
     return Const(None)
 
 
