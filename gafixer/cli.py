@@ -83,7 +83,14 @@ _FORMATS = click.Choice(
 _SEVERITIES = click.Choice(["error", "warning", "info"])
 
 
-@cli.command()
+class _Scan(click.Command):
+    """Scan's options, one of which takes its value behind `=` only: what follows it else is a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, ["--add-ignore=" if word == "--add-ignore" else word for word in args])
+
+
+@cli.command(cls=_Scan)
 @click.argument("paths", nargs=-1)
 @click.option(
     "--select", multiple=True, callback=_words, metavar="RULES", help="Only these: codes, names, prefixes, ALL."
@@ -133,6 +140,16 @@ _SEVERITIES = click.Choice(["error", "warning", "info"])
 )
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
+@click.option("--ignore-noqa", is_flag=True, help="Report also what comments silence.")
+@click.option(
+    "--add-ignore",
+    is_flag=False,
+    flag_value="",
+    metavar="[=REASON]",
+    help="Silence what is found by a comment at each place, and report nothing.",
+)
+@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
+@click.option("--update-baseline", is_flag=True, help="Take down in that file what is found, and report nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")
 def scan(**options: object) -> None:
     """Scan files and folders, the working directory by default; `-` is standard input.

@@ -105,6 +105,10 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     return Report(tuple(_loudest(found)))
 
 
+#: What a file must be about to have a loss that goes backward, by its own code or through `Trainer`.
+_SITES = prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER
+
+
 def _fixable(module: Module, project: Project, settings: Settings, about: prefilter.Matter) -> list[Finding]:
     """What is said of a module's windows, heads and overrides, with fixes for what is shown."""
     said, found = _said(module, project, settings, about)
@@ -219,7 +223,7 @@ def _judged(
     from gafixer.analysis import build, heads, overrides
 
     rules = rulebook.load()
-    if prefilter.Matter.BACKWARD in about:
+    if about & _SITES:
         for site in build.sites(module, project, settings.declared):
             yield site, [f for rule in rules if rule.check is not None for f in rule.check(site)]
     if not about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER):

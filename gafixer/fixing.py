@@ -26,6 +26,7 @@ except ImportError:  # Windows, where a file that is open can't be removed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from gafixer.baseline import Baseline
     from gafixer.findings import Finding, Fix
     from gafixer.programs import Opened
     from gafixer.report.names import Names
@@ -59,8 +60,8 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
-def change(source: bytes, path: str, settings: Hierarchy) -> Changed | Failure | None:
-    """Fix one file in memory; None where there is nothing to fix."""
+def change(source: bytes, path: str, settings: Hierarchy, baseline: Baseline | None = None) -> Changed | Failure | None:
+    """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix."""
     from gafixer.analysis.source import UnreadableError
 
     try:
@@ -68,7 +69,11 @@ def change(source: bytes, path: str, settings: Hierarchy) -> Changed | Failure |
     except UnreadableError:  # found when it was scanned
         return None
     unsafe = settings.of(path).unsafe_fixes
-    repaired = Scanner(settings).repair(file.code, path, lambda finding: accepted(finding, unsafe=unsafe))
+
+    def accept(finding: Finding, now: bytes) -> bool:
+        return accepted(finding, unsafe=unsafe) and (baseline is None or not baseline.knows(finding, now.decode()))
+
+    repaired = Scanner(settings).repair(file.code, path, accept)
     if repaired is None or isinstance(repaired, Failure):
         return repaired
     try:
@@ -84,7 +89,9 @@ def _prose(fix: Fix | None) -> Fix | None:
     return fix and dataclasses.replace(fix, edits=())
 
 
-def repair(findings: Iterable[Finding], settings: Hierarchy, *, keep: bool) -> tuple[list[Changed], list[Failure]]:
+def repair(
+    findings: Iterable[Finding], settings: Hierarchy, baseline: Baseline | None, *, keep: bool
+) -> tuple[list[Changed], list[Failure]]:
     """Fix the files that have findings with an accepted fix; `keep` writes them."""
     changed: list[Changed] = []
     failures: list[Failure] = []
@@ -95,7 +102,10 @@ def repair(findings: Iterable[Finding], settings: Hierarchy, *, keep: bool) -> t
     for path in paths:
         try:
             source = files.read(path)
-            made = change(source, path, settings) if _is_program(path) else _edited(source, path, told, settings)
+            if _is_program(path):
+                made = change(source, path, settings, baseline)
+            else:
+                made = _edited(source, path, told, settings)
             if isinstance(made, Changed):
                 if keep:
                     write(path, made.content)

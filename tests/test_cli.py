@@ -27,6 +27,9 @@ JSON = ("--output-format", "json")
 def project(tmp_path: Path) -> Path:
     """A clean file, and one with an error that has a safe fix, a warning and an info."""
     (tmp_path / "clean.py").write_text(GOOD)
+    (tmp_path / "dist").mkdir()  # passed over unless a file in it is named
+    (tmp_path / "dist" / "silenced.py").write_text("a = 1  # GA101 error  # gafixer: ignore[GA101] meant\n")
+    (tmp_path / "dist" / "idle.py").write_text("b = 1  # gafixer: ignore[GA101] meant\n")
     (tmp_path / "strict.toml").write_text('min-severity = "error"\n')
     (tmp_path / "train.py").write_text(f"{BAD}z = 3  # GA201 warning\nw = 4  # GA501 info\n")
     return tmp_path
@@ -64,7 +67,7 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     "no such command": (["scna"], 2, "", "scna"),
     "no such severity": (["scan", "--min-severity", "loud"], 2, "", "loud"),
     "no jobs": (["scan", "--jobs", "0"], 2, "", "--jobs"),
-    "exclude": (["scan", "--exclude", "train.py"], 0, "", "in 1 file,"),
+    "exclude": (["scan", "--exclude", "train.py,dist"], 0, "", "in 1 file,"),
     "force exclude": (
         ["scan", "train.py", "clean.py", "--force-exclude", "--extend-exclude", "tr*"],
         0,
@@ -96,6 +99,53 @@ ROWS: dict[str, tuple[list[str], int, str, str]] = {
     ),
     "no such target": (["scan", "--target-transformers", "new"], 2, "", "must be a version or a range of versions"),
     "no such helpers": (["scan", "--helpers", "nobody"], 2, "", "nobody"),
+    "comments are heeded": (["scan", "dist/silenced.py"], 0, "", "found nothing in 1 file"),
+    "comments are not heeded": (
+        ["scan", "dist/silenced.py", "--ignore-noqa"],
+        1,
+        "dist/silenced.py:1:10: GA101",
+        "found 1 err",
+    ),
+    "unused comment": (["scan", "dist/idle.py"], 1, "dist/idle.py:1:8: GA901 [*]", "found 1 warning in 1 file"),
+    "unused comment of a rule that is off": (
+        ["scan", "dist/idle.py", "--ignore", "GA101"],
+        0,
+        "",
+        "found nothing in 1 file",
+    ),
+    "comments": (["scan", "--add-ignore", "train.py"], 0, "", "silenced 2 findings in 1 file"),
+    "comments for nothing": (["scan", "--add-ignore=why", "clean.py"], 0, "", "silenced 0 findings in 0 files"),
+    "comments with two reasons": (["scan", "--add-ignore=a # b"], 2, "", "a reason in one line, without #"),
+    "comments and fixes": (["scan", "--add-ignore", "--fix"], 2, "", "--add-ignore can't go with --fix"),
+    "comments in standard input": (["scan", "--add-ignore", "-"], 2, "", "not standard input"),
+    "no such baseline": (["scan", "--baseline", "b.json"], 2, "", "b.json: no such file; --update-baseline makes it"),
+    "no baseline at all": (["scan", "--baseline", "train.py"], 2, "", "train.py: not a baseline"),
+    "baseline that is a folder": (["scan", "--baseline", "."], 2, "", ".: is a directory"),
+    "new baseline": (
+        ["scan", "--baseline", "b.json", "--update-baseline"],
+        0,
+        "",
+        "b.json: 2 known findings, before 0",
+    ),
+    "update of no baseline": (["scan", "--update-baseline"], 2, "", "--update-baseline needs --baseline FILE"),
+    "update and fixes": (["scan", "--baseline", "b", "--update-baseline", "--fix"], 2, "", "can't go with --fix"),
+    "unwritable baseline": (["scan", "--baseline", "no/b", "--update-baseline"], 2, "", "no/b: no such file or dir"),
+    "grouped": (["scan", "--output-format", "grouped"], 1, "train.py:\n  2:10  GA101 [*] asked", "found 1 error"),
+    "statistics of lines": (["scan", "--statistics", "--output-format", "json-lines"], 2, "", "use json or full"),
+    "no such format": (["scan", "--output-format", "xml"], 2, "", "xml"),
+    **{
+        output: (["scan", "train.py", "--output-format", output], 1, out, "found 1 error, 1 warning")
+        for output, out in {
+            "full": "error: asked for",
+            "json": '"code": "GA101"',
+            "json-lines": '{"code": "GA101"',
+            "sarif": '"ruleId": "GA101"',
+            "github": "::error title=gafixer (GA101),file=train.py,line=2,",
+            "gitlab": '"check_name": "GA101"',
+            "junit": '<testcase name="GA101 ',
+            "rdjson": '"value": "GA101"',
+        }.items()
+    },
     "named is never excluded": (["scan", "train.py", "--exclude", "train.py"], 1, "train.py:2:10", "found"),
     "unwritable output": (["scan", "-o", "no/such/folder.txt"], 2, "", "no/such/folder.txt: no such file or directory"),
     "trace": (["scan", "--trace", "train.py:2"], 0, "train.py 2\ny = 2  # GA101 error safe\n", ""),

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, composer, evidence, given, ignite, lightning, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, ignite, implicit, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
@@ -43,18 +43,16 @@ __all__ = ["sites"]
 _RANKS = re.compile(
     r"DistributedDataParallel|\bDDP\(|FullyShardedDataParallel|fully_shard|init_process_group|\bFSDP\(|fabric\.setup|Accelerator\("
 )
+#: A name that is assigned what is made of itself, and how many lines above a loss call that is looked for.
+_REBINDS = re.compile(r"\s*(\w+)\s*=\s*.*\b\1\b")
+_ABOVE = 8
 _DROP_LAST = re.compile(r"drop_last\s*=\s*True")
 
 
 def sites(module: Module, project: Project, declared: Declared = NOTHING) -> list[Site]:
     """One site per backward call of a module, each seen from the run that shows most of it."""
     best: dict[tuple[Spot, int], Site] = {}
-    runs = [
-        *roots.runs(module, project, declared),
-        *lightning.runs(module, project, declared),
-        *composer.runs(module, project, declared),
-    ]
-    for run in runs:
+    for run in [*roots.runs(module, project, declared), *implicit.runs(module, project, declared)]:
         maker = _Maker(module, run, project)
         for event in run.events:
             if event.kind is EventKind.BACKWARD and windows.trains(event):
@@ -146,6 +144,8 @@ class _Maker:
                 return None if steps is None or steps == Const(1) else given.Given(steps)
             case Framework.COMPOSER:
                 return given.composer(self._around.modules, self._project.settings(self._module.path))
+            case Framework.TRAINER if backward.subject is not None:
+                return given.Given(Sym("gradient_accumulation_steps"))
             case Framework.LIGHTNING if backward.subject == AUTOMATIC:
                 found = given.lightning(self._around.modules, self._project.settings(self._module.path))
                 return None if found is None or found.value == Const(1) else found
@@ -172,7 +172,8 @@ class _Maker:
             case Shape.NESTED:
                 return window.loop is not None
             case Shape.FRAMEWORK:
-                return framework_steps is not None or window.guard is not None
+                told = framework_steps is not None or window.guard is not None
+                return told or window.backward.framework is Framework.TRAINER
             case _:
                 return True
 
@@ -205,7 +206,7 @@ class _Maker:
         scale = terms.scale(atom, tuple(found))
         counts = any(d.divisor is Divisor.LOCAL_ITEMS and d.power < 0 for d in found)
         items, variation, said = evidence.judge(
-            atom, self._text(atom.spot), self._around, counts and _is_masked(atom, found)
+            atom, self._shapes(atom.spot), self._around, counts and _is_masked(atom, found)
         )
         if scale is Scale.UNKNOWN and atom.kind is Kind.REDUCED:
             scale = Scale.SUM
@@ -216,6 +217,16 @@ class _Maker:
         if module is None:
             return ""
         return "\n".join(module.line(row) for row in range(spot.row, spot.end_row + 1))
+
+    def _shapes(self, spot: Spot) -> str:
+        """The text of a loss call, and of the assignments just above that reshape what it is given."""
+        call = self._text(spot)
+        module = self._modules.get(spot.path)
+        if module is None:
+            return call
+        names = set(re.findall(r"[A-Za-z_]\w*", call))
+        above = (module.line(row) for row in range(max(1, spot.row - _ABOVE), spot.row))
+        return "\n".join([*(line for line in above if (m := _REBINDS.match(line)) and m[1] in names), call])
 
     def _rescales(self, backward: Event, window: Window) -> list[Division]:
         """Divisions of the gradients between backward and step."""

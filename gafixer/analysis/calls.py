@@ -271,7 +271,7 @@ def _call_object(run: Interpreter, obj: Instance, args: list[Value], keywords: d
     return unknown(run, obj, args, keywords, spot)
 
 
-def bound_method(run: Interpreter, method: Func, obj: Instance) -> Value:
+def bound_method(run: Interpreter, method: Func, obj: Instance | Sym) -> Value:
     """A method of an object; a property is read, a static method stays unbound."""
     decorators = {spelled(d).rsplit(".", 1)[-1] for d in getattr(method.node, "decorator_list", ())}
     if "staticmethod" in decorators:
@@ -314,12 +314,26 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
     for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
         if argument.arg not in env:
             env[argument.arg] = _default(argument, defaults.get(argument.arg), seen=seen)
+    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+        if argument.annotation is not None:
+            env[argument.arg] = _annotated(run, func, argument, env[argument.arg])
     if spec.vararg is not None:
         extra = tuple(given[len(names) :])
         env[spec.vararg.arg] = extra[0] if len(extra) == 1 else Sym(spec.vararg.arg)
     if spec.kwarg is not None:
         env[spec.kwarg.arg] = Sym(spec.kwarg.arg)
     return env
+
+
+def _annotated(run: Interpreter, func: Func, argument: ast.arg, value: Value) -> Value:
+    """A symbol of a class of the project, where the annotation names one."""
+    if not isinstance(value, Sym) or value.cls is not None or not isinstance(argument.annotation, ast.expr):
+        return value
+    match run.names.dotted(run.names.modules[func.module], argument.annotation):
+        case ClassRef(name=name) as cls if name not in FRAMEWORK_CLASSES:
+            return dataclasses.replace(value, cls=cls)
+        case _:
+            return value
 
 
 def _default(argument: ast.arg, default: ast.expr | None, *, seen: bool) -> Value:

@@ -53,6 +53,7 @@ class Framework(enum.Enum):
     LIGHTNING = "Lightning"
     IGNITE = "ignite"
     COMPOSER = "Composer"
+    TRAINER = "Trainer"
 
 
 class LoopKind(enum.Enum):

@@ -157,6 +157,8 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
             return run.names.method(base, attr) or _field(run, base, attr) or Bound(base, attr)
         case Poly() | Atom() | Detached() | Listing() | Sequence() | Mapping() | Func():
             return base if attr in _SAME else Bound(base, attr)
+        case Sym(cls=ClassRef() as cls) if (method := run.names.method(cls, attr)) is not None:
+            return calls.bound_method(run, method, base)
         case _ if attr in _SAME and isinstance(base, Called | Item | Element):
             return base
         case _ if depth(base) > 7:

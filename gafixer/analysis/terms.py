@@ -30,6 +30,7 @@ from gafixer.analysis.values import (
     Value,
 )
 from gafixer.data.frameworks import RANKS
+from gafixer.data.transformers import COUNT
 
 if TYPE_CHECKING:
     from gafixer.analysis.windows import Window
@@ -182,6 +183,8 @@ def classify(factor: Factor, window: Window) -> Divisor:
             pass
     if RANKS.search(name):
         return Divisor.RANKS
+    if COUNT in name:
+        return Divisor.WINDOW_ITEMS  # Trainer's own count is the window's, however it arrives
     if _COUNT.search(name):
         local = loop is not None and _from_microbatch(value, loop)
         return Divisor.LOCAL_ITEMS if local else Divisor.WINDOW_ITEMS

@@ -120,6 +120,10 @@ def method(
         case _ if name in known.CLIPS:
             run.emit(EventKind.CLIP, spot, None, receiver)
             return OPAQUE
+        case _ if args and (scales := known.SCALES_GRADIENTS.match(name)) is not None:
+            divides = scales["by"].startswith(("div", "normal"))
+            rescale(run, algebra.divide(Const(1), args[0], spot) if divides else args[0], spot)
+            return Const(None)
         case _ if known.SUMS_OVER_RANKS.search(name) and args and not isinstance(receiver, Instance):
             return reductions.everywhere(args[0])
         case _:

@@ -112,13 +112,15 @@ class Const:
 class Sym:
     """A name whose value is not known: a parameter, a global, an element of a batch.
 
-    `origin` is what was assigned to it, `loops` the loops around that assignment.
+    `origin` is what was assigned to it, `loops` the loops around that assignment. `cls` is the class of the
+    project that an annotation promises.
     """
 
     key: str
     origin: Value | None = field(default=None, compare=False)
     loops: Loops = field(default=(), compare=False)
     default: Value | None = field(default=None, compare=False)
+    cls: ClassRef | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,7 @@ def _guarded(backward: Event, step: Event, guard: Guard, steps: list[Event]) -> 
             for e in steps
             if e is not step
             and e.order > backward.order
-            and (_depth(e, backward) <= level or _only_last(e, backward))
-            and e.spot != step.spot
+            and (_depth(e, backward) <= level or (_only_last(e, backward) and e.spot != step.spot))
         ),
         None,
     )
@@ -178,7 +177,7 @@ def _accumulates(event: Event) -> bool:
 
 
 #: Frameworks that decide when to step, whoever asks for it.
-_STEPS_ITSELF = frozenset({Framework.DEEPSPEED, Framework.IGNITE, Framework.COMPOSER})
+_STEPS_ITSELF = frozenset({Framework.DEEPSPEED, Framework.IGNITE, Framework.COMPOSER, Framework.TRAINER})
 
 
 def _shares(event: Event, backward: Event) -> bool:

@@ -6,6 +6,7 @@ import re
 
 __all__ = [
     "ACCELERATOR",
+    "CALLS_WHAT_IT_IS_GIVEN",
     "CLIPS",
     "COMPOSER_COUNT",
     "COMPOSER_EXACT",
@@ -22,6 +23,7 @@ __all__ = [
     "RANKS",
     "SAME_ITEMS",
     "SCALER",
+    "SCALES_GRADIENTS",
     "SCHEDULER",
     "STEPS_NAME",
     "SUMS_OVER_RANKS",
@@ -38,6 +40,9 @@ SCHEDULER = re.compile(r"sched|(^|[._])lrs?\b|lr_sch|^(?!.*optim).*warmup|lr_dec
 SCALER = re.compile(r"scaler|\bamp\b|GradScaler", re.IGNORECASE)
 
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_gradients", "clip_grads_with_norm_"})
+
+#: Methods of an optimizer that scale all gradients; of those that divide, the argument is a divisor.
+SCALES_GRADIENTS = re.compile(r"^(?P<by>multiply|mul|scale|rescale|divide|div|normali[sz]e)_(all_)?grad(ient)?s?_?$")
 
 #: What people call the number of microbatches of a window.
 STEPS_NAME = re.compile(
@@ -84,6 +89,9 @@ IGNITE_STEPS = "gradient_accumulation_steps"
 COMPOSER_MODELS = frozenset({"ComposerModel", "HuggingFaceModel", "ComposerClassifier"})
 COMPOSER_SIZE, COMPOSER_COUNT = "device_train_microbatch_size", "grad_accum"
 COMPOSER_EXACT = "accumulate_train_batch_on_tokens"
+
+#: What is made of functions that it calls later.
+CALLS_WHAT_IT_IS_GIVEN = frozenset({"Engine"})
 
 #: Text of code that trains though nothing in it is called backward.
 IMPLICIT = re.compile(rf"\b{IGNITE_TRAINER}\b|\bsupervised_training_step|\bHuggingFaceModel\(")

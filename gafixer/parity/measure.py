@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
+import re
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -17,7 +18,7 @@ from gafixer.parity.figures import Figures, compare
 from gafixer.parity.inputs import Style
 from gafixer.parity.models import BuildError, TinyModel, builds
 from gafixer.parity.ranks import drive_launched, drive_ranks
-from gafixer.parity.reference import Witness, witness
+from gafixer.parity.reference import NoLossError, Witness, witness
 from gafixer.parity.windows import Window, copy_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from gafixer.parity.tasks import Problem
 
 __all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "patch", "prepare", "said"]
+
+
+_LIBRARY = re.compile(r"requires the (\w+) library|No module named '([\w.]+)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +106,18 @@ def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
     """
     failure = ""
     for tiny in builds(head, variant.problem, setting.dtype):
+        silent = None
         for style in Style:
             try:
                 return _case(tiny, variant, style, setting)
-            except NotImplementedError as error:
-                raise BuildError(str(error)) from error
+            except (ImportError, NotImplementedError) as error:  # no size helps
+                raise BuildError(said(error)) from error
+            except NoLossError as error:
+                silent = error
             except Exception as error:  # sizes may clash as late as in the forward; the next plan may fit
                 failure = failure or said(error)
+        if silent is not None:
+            raise BuildError(str(silent)) from silent
     raise BuildError(failure)
 
 
@@ -164,4 +173,11 @@ def measure_head(head: Head, setting: Setting = Setting(), *, patched: bool = Fa
 
 def said(error: Exception) -> str:
     """An error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    match error:
+        case ImportError() if library := _LIBRARY.search(str(error)):
+            return f"needs {library[1] or library[2]}, which is not installed"
+        case BuildError() | NotImplementedError() if str(error):
+            words = str(error)
+        case _:
+            words = f"{type(error).__name__}: {error}"
+    return " ".join(words.split())[:300]

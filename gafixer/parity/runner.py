@@ -125,16 +125,20 @@ def run_heads(
     work: Callable[[Head], Iterator[Outcome]] = measure_head,
     jobs: int = 1,
     timeout: float = 120.0,
+    until: float = math.inf,
     started: Callable[[Head], None] = lambda head: None,
 ) -> Iterator[HeadReport]:
-    """Reports as heads finish, `jobs` at a time; a head that takes more than `timeout` CPU seconds is ended."""
+    """Reports as heads finish, `jobs` at a time; a head that takes more than `timeout` CPU seconds is ended.
+
+    At `until`, on the monotonic clock, it stops: what runs then, or hasn't begun, has no report.
+    """
     queue, running = list(heads), list[_Running]()
     # Every training step collects garbage. What the parent imported, a million objects, is none: freezing it takes
     # four fifths off a head's time.
     gc.collect()
     gc.freeze()
     try:
-        while queue or running:
+        while (queue or running) and time.monotonic() < until:
             while queue and len(running) < jobs:
                 started(queue[0])
                 running.append(_start(queue.pop(0), work, timeout))

@@ -13,7 +13,15 @@ from torch import Tensor
 
 from gafixer.patch import messages
 
-__all__ = ["averages_over_ranks", "bare_model", "keeps_its_scale", "parameters", "shape_of", "takes_count", "user_says_scaled"]
+__all__ = [
+    "averages_over_ranks",
+    "bare_model",
+    "keeps_its_scale",
+    "parameters",
+    "shape_of",
+    "takes_count",
+    "user_says_scaled",
+]
 
 
 def user_says_scaled(trainer: Any, count: Any) -> bool | None:

@@ -46,6 +46,7 @@ class Settings:
     """The settings of a scan. `selected` holds rule codes, after `select`, `extend-select` and `ignore`.
 
     `target_transformers` is a version of Transformers, or a range of them; None: what the project requires.
+    `ignore_comments`: what comments silence is reported all the same; only the command line says so.
     """
 
     selected: frozenset[str]
@@ -55,6 +56,7 @@ class Settings:
     target_transformers: str | None = None
     helpers: Helpers = Helpers.PRIVATE
     unsafe_fixes: bool = False
+    ignore_comments: bool = False
     declared: Declared = declared.NOTHING
 
 
@@ -72,6 +74,7 @@ class Layer:
     target_transformers: str | None = None
     helpers: Helpers | None = None
     unsafe_fixes: bool | None = None
+    ignore_comments: bool | None = None
     steps_names: tuple[str, ...] | None = None
     step_functions: tuple[str, ...] | None = None
     divide_functions: tuple[str, ...] | None = None
@@ -98,6 +101,7 @@ def resolve(*layers: Layer) -> Settings:
             target_transformers=_last(None, (layer.target_transformers for layer in layers)),
             helpers=_last(default.helpers, (layer.helpers for layer in layers)),
             unsafe_fixes=_last(default.unsafe_fixes, (layer.unsafe_fixes for layer in layers)),
+            ignore_comments=_last(default.ignore_comments, (layer.ignore_comments for layer in layers)),
             declared=declared.Declared(
                 losses=_losses(layers),
                 steps_names=_last((), (layer.steps_names for layer in layers)),

@@ -8,7 +8,7 @@ from gafixer.analysis.events import Framework
 from gafixer.analysis.site import Divisor, Items, Scale, Variation
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
-from gafixer.findings import Confidence, Severity
+from gafixer.findings import Confidence, Related, Role, Severity
 from gafixer.rulebook import Rule
 from gafixer.wording import around, finding, loss_name, steps_name
 
@@ -40,7 +40,14 @@ def check(site: Site) -> Iterator[Finding]:
         severity=severity,
         confidence=_CONFIDENCE[term.variation],
         help_=_HELP.get(site.framework, _BY_COUNT),
-        related=around(site, term, division),
+        related=[
+            *around(site, term, division),
+            *(
+                Related(Role.MEAN, site.place(other.atom.spot), "and so is this one")
+                for other, _ in found
+                if other != term
+            ),
+        ],
     )
 
 
@@ -59,7 +66,11 @@ _CONFIDENCE = {
 
 
 _BY_COUNT = "sum the loss over each microbatch, and divide the gradients by the window's num_items before the step"
-_HELP = {Framework.COMPOSER: "Trainer(accumulate_train_batch_on_tokens=True), with batches that count their scored tokens"}
+_HELP = {
+    Framework.COMPOSER: "Trainer(accumulate_train_batch_on_tokens=True), with batches that count their scored tokens",
+    Framework.TRAINER: "sum the loss and divide it by num_items_in_batch, and tell Trainer after super().__init__(): "
+    "self.model_accepts_loss_kwargs = True",
+}
 
 
 def _is_exact(site: Site, term: LossTerm) -> bool:
@@ -97,7 +108,8 @@ def _message(site: Site, term: LossTerm, division: Division) -> str:
     if division.author is Author.FRAMEWORK and site.framework is Framework.COMPOSER:
         return f"{subject} is weighed by Composer, by its share of the samples{_consequence(term, items)}"
     by_whom = f" by {site.framework.value}," if division.author is Author.FRAMEWORK else ""
-    return f"{subject} is divided{by_whom} by {by}{_consequence(term, items)}"
+    where = " (Transformers 4.48 and later)" if by_whom and site.framework is Framework.TRAINER else ""
+    return f"{subject} is divided{by_whom} by {by}{_consequence(term, items)}{where}"
 
 
 def _consequence(term: LossTerm, items: str) -> str:
