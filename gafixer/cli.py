@@ -80,6 +80,14 @@ def _words(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
 _FORMATS = click.Choice(
     ["full", "concise", "grouped", "json", "json-lines", "sarif", "github", "gitlab", "junit", "rdjson"]
 )
+def _rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Codes and names that begin so, for the shell."""
+    from gafixer import rulebook
+
+    words = (word for pair in rulebook.catalogue().items() for word in pair)
+    return [word for word in words if word.startswith(incomplete)]
+
+
 _SEVERITIES = click.Choice(["error", "warning", "info"])
 
 
@@ -91,7 +99,7 @@ class _Scan(click.Command):
 
 
 @cli.command(cls=_Scan)
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
 @click.option(
     "--select", multiple=True, callback=_words, metavar="RULES", help="Only these: codes, names, prefixes, ALL."
 )
@@ -164,7 +172,7 @@ def scan(**options: object) -> None:
 
 
 @cli.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=_rules)
 @click.option("--all", "every", is_flag=True, help="All rules.")
 def rule(code: str | None, every: bool) -> None:
     """Explain a rule, by code or name."""
