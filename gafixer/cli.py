@@ -80,6 +80,8 @@ def _words(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
 _FORMATS = click.Choice(
     ["full", "concise", "grouped", "json", "json-lines", "sarif", "github", "gitlab", "junit", "rdjson"]
 )
+
+
 def _rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Codes and names that begin so, for the shell."""
     from gafixer import rulebook

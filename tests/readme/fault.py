@@ -23,7 +23,7 @@ _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A window: the scored tokens of each microbatch; of the usual gradient its norm over the right one's, and cosine."""
+    """The scored tokens of each microbatch of a window; the usual gradient's norm over the right one's, and cosine."""
 
     counts: tuple[int, ...]
     norm: float

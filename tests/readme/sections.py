@@ -19,13 +19,13 @@ _ROOT = Path(__file__).parents[2]
 README = _ROOT / "README.md"
 #: What `gafixer verify` measured in each release.
 DIVIDES = Path(__file__).with_name("divides.json")
-#: A loss that divides by the count itself, and the two that leave it to others.
+#: The losses that are driven, in few words.
 _COLUMNS = {
-    Loss.PLAIN: "no `**kwargs`",
-    Loss.DROPS: "drops its `**kwargs`",
-    Loss.HONOURS: "divides by the count",
-    Loss.FUNCTION_IGNORES: "ignores the count",
-    Loss.FUNCTION_DIVIDES: "divides by the count",
+    Loss.PLAIN: "model: no `**kwargs`",
+    Loss.DROPS: "model: drops its `**kwargs`",
+    Loss.HONOURS: "model: divides by the count",
+    Loss.FUNCTION_IGNORES: "function: ignores the count",
+    Loss.FUNCTION_DIVIDES: "function: divides by the count",
 }
 
 
