@@ -66,10 +66,12 @@ def _divides() -> str:
     rows = []
     for release in measured:
         ratios = {Loss(entry["loss"]): entry["ratio"] for entry in release["divides"]}
-        cells = " | ".join(_ratio(ratios[loss]) for loss in _COLUMNS)
+        cells = " | ".join(_ratio(ratios.get(loss)) for loss in _COLUMNS)
         rows.append(f"| {release['transformers']} | {release['accelerate']} | {cells} |")
     return "\n".join([f"| Transformers | Accelerate | {head} |", f"|---|---|{'---|' * len(_COLUMNS)}", *rows, ""])
 
 
-def _ratio(ratio: float) -> str:
+def _ratio(ratio: float | None) -> str:
+    if ratio is None:  # the release has no such thing
+        return ""
     return "right" if abs(ratio - 1) < 1e-3 else f"**{ratio:.3g} x**"
