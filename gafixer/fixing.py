@@ -95,12 +95,17 @@ def repair(
     """Fix the files that have findings with an accepted fix; `keep` writes them."""
     changed: list[Changed] = []
     failures: list[Failure] = []
+    told = list(findings)
     paths = dict.fromkeys(
-        f.place.filename for f in findings if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
+        f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
     )
     for path in paths:
         try:
-            made = change(files.read(path), path, settings, baseline)
+            source = files.read(path)
+            if _is_program(path):
+                made = change(source, path, settings, baseline)
+            else:
+                made = _edited(source, path, told, settings)
             if isinstance(made, Changed):
                 if keep:
                     write(path, made.content)
@@ -110,6 +115,26 @@ def repair(
         except OSError as error:
             failures.append(Failure(path, f"not fixed: {files.reason(error)}"))
     return changed, failures
+
+
+def _is_program(path: str) -> bool:
+    return path.endswith((".py", ".pyi")) or programs.is_notebook(path)
+
+
+def _edited(source: bytes, path: str, findings: Iterable[Finding], settings: Hierarchy) -> Changed | Failure | None:
+    """A file that is no program, such as one of requirements: nothing hides behind its findings."""
+    from gafixer.codemod import edits
+
+    unsafe = settings.of(path).unsafe_fixes
+    mine = [f for f in findings if f.place.filename == path and accepted(f, unsafe=unsafe)]
+    made = {edit for f in mine if f.fix is not None for edit in f.fix.edits}
+    if len({edit.span for edit in made}) != len(made):
+        return Failure(path, "not fixed: its requirement is asked to be two things")
+    file = programs.Script(source)
+    old = file.text(None)
+    new = edits.apply(old, made)
+    fixed = tuple(dataclasses.replace(f, fix=_prose(f.fix)) for f in mine)
+    return Changed(path, file, old, new, file.content(old, new), fixed)
 
 
 def patch(changed: Sequence[Changed], names: Names) -> str:

@@ -300,7 +300,7 @@ def _ignored(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call, ste
         return "-100" if shown else None
     if isinstance(given, ast.Constant | ast.UnaryOp) or (isinstance(given, ast.Name) and tree.is_global(given.id)):
         return ast.unparse(given)
-    if settings is node:
+    if settings is node or (steps and tree.function_of(settings) is tree.function_of(node)):
         return unparsed(bring(tree, given, steps))
     if spelled(node.func) is None or steps:
         raise DeclinedError("the ignored label is not known where backward runs")

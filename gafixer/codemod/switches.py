@@ -30,11 +30,8 @@ def plain_mean(tree: Tree, cls: ast.ClassDef, target: Target) -> frozenset[Part]
     Raises:
         DeclinedError: the releases that are meant have no such switch.
     """
-    match target.division:
-        case Division.ACCELERATE | Division.NOBODY:
-            raise DeclinedError(f"{target.name} has no switch that makes Trainer divide")
-        case _:
-            pass
+    if target.division is Division.NOBODY:
+        raise DeclinedError(f"{target.name} has no switch that makes Trainer divide")
     if target.said is not None and requirements.since(target.releases[0], _OFFICIAL):
         return in_body(tree, cls, "loss_is_scaled_for_ga = False")
     return after_init(tree, cls, "self.model_accepts_loss_kwargs = False") | divided_again(tree, cls, target)

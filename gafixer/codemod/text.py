@@ -18,7 +18,7 @@ def indent(tree: Tree) -> str:
     for node in ast.walk(tree.root):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(node, ast.stmt) and body[0].lineno > node.lineno:
-            return " " * max(body[0].col_offset - node.col_offset, 1)
+            return " " * max(int(body[0].col_offset) - node.col_offset, 1)
     return "    "
 
 

@@ -43,7 +43,7 @@ class Request:
     """
 
     heads: Sequence[Head]
-    setting: Setting = Setting()
+    setting: Setting
     patch: bool = True
     contracts: bool = False
     jobs: int = 1

@@ -1,7 +1,7 @@
 """Overrides of Trainer and heads in the spellings that people write, all of them wrong under gradient accumulation.
 
-Each is the text of a module that defines `build() -> (model, trainer class, arguments of its own)`. What the window's loss
-should be is named beside it: a function of `tests.codemod.trainer_run`.
+Each is the text of a module that defines `build() -> (model, trainer class, arguments of its own)`. What the window's
+loss should be is named beside it: a function of `tests.codemod.trainer_run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loops over a DeepSpeed engine are mended and run with a stand-in for it: they meet the reference, on two ranks too."""
+"""Loops over a DeepSpeed engine are mended and run with a stand-in for it: they meet the reference."""
 
 from __future__ import annotations
 
@@ -120,7 +120,5 @@ def test_nothing_beyond_the_window_is_read(counted: Any) -> None:
             read.append(n)
             yield n
 
-    drawn = 0
-    for _ in counted(source(), 4, lambda batch: batch):
-        drawn += 1
+    for drawn, _ in enumerate(counted(source(), 4, lambda batch: batch), 1):
         assert len(read) == min(-(-drawn // 4) * 4, 10)
