@@ -218,7 +218,11 @@ def _internal(error: Exception) -> int:
 
 
 def main() -> NoReturn:
-    """The `gafixer` command: no traceback for anything a user can do."""
+    """The `gafixer` command: no traceback for anything a user can do, but for what a script that it runs raises."""
+    if sys.argv[1:2] == ["run"]:
+        from gafixer import run
+
+        sys.exit(run.main(sys.argv[2:]))
     try:
         code = cli.main(prog_name="gafixer", standalone_mode=False)
     except click.ClickException as error:
