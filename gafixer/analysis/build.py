@@ -6,10 +6,10 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, evidence, given, implicit, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, implicit, models, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
-from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
+from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, ModelLoss, Scale, Site, Variation
 from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
     Atom,
@@ -29,6 +29,8 @@ from gafixer.analysis.values import (
 from gafixer.analysis.windows import Shape
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
     from gafixer.analysis.windows import Window
@@ -100,6 +102,7 @@ class _Maker:
             ranks=self._search(_RANKS, "several ranks average their gradients here"),
             drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
             modules=tuple((module.path, module.source) for module in self._around.modules),
+            models=lambda term: self._models(term, backward, window),
         )
 
     def _place(self, spot: Spot) -> Place:
@@ -120,6 +123,16 @@ class _Maker:
             )
             for atom, factors, number in parts
         )
+
+    def _models(self, term: LossTerm, backward: Event, window: Window) -> Iterator[ModelLoss]:
+        for distance, module in enumerate(self._around.modules):
+            for model in models.behind(term.atom, module, self._project):
+                for path, other in model.modules.items():
+                    self._modules.setdefault(path, other)
+                (parts, *_) = terms.losses(model.loss, term.atom.spot)
+                made = tuple(self._term(part, backward, window, None) for part in parts)
+                files = tuple((path, other.source) for path, other in model.modules.items())
+                yield ModelLoss(model.cls.name, min(distance, 1), made, files)
 
     # -- what backward goes through --------------------------------------------------------------------------------
 

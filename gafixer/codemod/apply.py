@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -117,7 +118,7 @@ class _Change(cst.CSTTransformer):
             beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
             new = {where: [entry[3] for entry in beside if entry[0] is where] for where in Where}
             if orphans:
-                updated = updated.with_changes(leading_lines=[*orphans, *updated.leading_lines])
+                updated = updated.with_changes(leading_lines=_joined(orphans, updated.leading_lines))
                 orphans = []
             made += new[Where.START]
             ahead = new[Where.BEFORE]
@@ -133,6 +134,8 @@ class _Change(cst.CSTTransformer):
                 orphans = blank if blank and made else []
             elif original in self._removed:
                 orphans = list(updated.leading_lines)
+                if not any(line.comment for line in orphans) and not made:
+                    orphans = []
             else:
                 made.append(updated)
             made += new[Where.AFTER]
@@ -160,6 +163,13 @@ def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine]
     """Blank lines at the head, and the rest, which begins with a comment."""
     first = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
     return list(lines[:first]), list(lines[first:])
+
+
+def _joined(first: Sequence[cst.EmptyLine], then: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """The lines above a statement that went, and those above the next; blank lines that meet are not added up."""
+    blank, rest = _blank_and_rest(then)
+    ends = len(first) - len(list(itertools.dropwhile(lambda line: line.comment is None, reversed(first))))
+    return [*first, *blank[ends:], *rest]
 
 
 def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:

@@ -122,12 +122,30 @@ def _read(tree: Tree, node: ast.Name, divisions: Sequence[Division], own: str, *
     if undone is not None and len(texts) == 1:
         code = ast.unparse(undone.left).replace(node.id, f"({mean})", 1) if not boxed else tree.text(undone.left)
         return {Replace(spot_of(tree, undone), code)}
+    if boxed and (number := _as_number(tree, node)) is not None:
+        mean = tree.text(number) + "".join(f" / {text}" for text in texts)
+        code = mean if isinstance(tree.parent(number), _BARE) else f"({mean})"
+        return {Replace(spot_of(tree, number), code)}
     mean += "".join(f" / {text}" for text in texts)
-    bare = isinstance(
-        tree.parent(node), ast.Call | ast.Assign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict
-    )
+    bare = isinstance(tree.parent(node), _BARE)
     called = isinstance(parent := tree.parent(node), ast.Call) and parent.func is node
     return {Replace(spot_of(tree, node), mean if bare and not called else f"({mean})")}
+
+
+#: What an expression needs no parentheses in.
+_BARE = ast.Call | ast.Assign | ast.AugAssign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict
+
+
+def _as_number(tree: Tree, node: ast.Name) -> ast.Call | None:
+    """``loss.item()`` and ``loss.detach().item()`` around a read: a plain number is divided outside."""
+    here: ast.AST = node
+    while isinstance(method := tree.parent(here), ast.Attribute) and isinstance(call := tree.parent(method), ast.Call):
+        if call.func is not method or call.args or call.keywords:
+            return None
+        if method.attr == "item":
+            return call
+        here = call
+    return None
 
 
 def _undone(tree: Tree, node: ast.Name, texts: Sequence[str]) -> ast.BinOp | None:

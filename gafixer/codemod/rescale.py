@@ -178,8 +178,11 @@ def _counting(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names
 def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:
     """The statement that runs backward; where both arms of a condition do, the condition."""
     spots = list(site.happening(EventKind.BACKWARD))
-    here: ast.stmt = place.backward
-    while isinstance(parent := tree.parent(here), ast.If):
+    anchor = here = place.backward
+    while isinstance(parent := tree.parent(here), ast.If | ast.With | ast.Try):
+        here = parent
+        if not isinstance(parent, ast.If):
+            continue
         arms = [parent.body, parent.orelse]
         runs = [
             any((s := event_statement(tree, e, place.home)) is not None and tree.within(s, arm) for e in spots)
@@ -187,8 +190,8 @@ def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:
         ]
         if not all(runs):
             break
-        here = parent
-    return here
+        anchor = parent
+    return anchor
 
 
 def _multiplied(tree: Tree, site: Site, place: Layout, parts: set[Part], own: str) -> set[Part]:

@@ -125,6 +125,8 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
         for clip in tree.at(event.spot):
             if isinstance(clip, ast.Call) and clip.args and tree.function_of(clip) is function:
                 given = clip.args[0]
+                if (spelled(getattr(given, "func", None)) or "").endswith("amp.master_params"):
+                    continue
                 if (
                     isinstance(given, ast.Call)
                     and isinstance(given.func, ast.Attribute)
@@ -133,7 +135,8 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
                 ):
                     return tree.text(given)
     models = dict.fromkeys(_models(tree, place, node, function))
-    if len(models) == 1:
+    # Apex may keep the gradients with copies of the parameters, which only the optimizer has.
+    if len(models) == 1 and not any(e.value is not None and ".scale_loss(" in text(e) for e in ()):
         return f"{next(iter(models))}.parameters()"
     optimizer = _optimizer(tree, site, function)
     if optimizer is None:

@@ -1,0 +1,69 @@
+"""What the default loss of a model averages over: by the model's own forward, or by the kind of head that it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gafixer.codemod.count import atomic, stripped
+from gafixer.codemod.plan import DeclinedError
+from gafixer.codemod.tree import spelled
+from gafixer.data.losses import SAMPLE_HEADS, SHIFTING_HEADS, TOKEN_HEADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gafixer.analysis.site import Site
+    from gafixer.codemod.tree import Tree
+
+__all__ = ["kinds", "labels_count"]
+
+_COUNTS = {"shifted": "[..., 1:].ne(-100).sum()", "tokens": ".ne(-100).sum()", "samples": ".size(0)"}
+_KINDS = {"shifted": SHIFTING_HEADS, "tokens": TOKEN_HEADS, "samples": SAMPLE_HEADS}
+_LABELS = frozenset({"labels", "lm_labels", "masked_lm_labels"})
+
+
+def labels_count(call: ast.Call, kind: str) -> str:
+    """Code that counts the labels which a head of Transformers scores, in a call of it.
+
+    Raises:
+        DeclinedError: it gets no labels.
+    """
+    labels = next((k.value for k in call.keywords if k.arg in _LABELS), None)
+    if labels is not None:
+        return atomic(stripped(labels)) + _COUNTS[kind]
+    spread = [k.value for k in call.keywords if k.arg is None]
+    if len(spread) != 1 or spelled(spread[0]) is None:
+        raise DeclinedError("the head's labels are not in sight")
+    return f'{spelled(spread[0])}["labels"]{_COUNTS[kind]}'
+
+
+def kinds(tree: Tree, site: Site, call: ast.Call) -> list[set[str]]:
+    """The kinds of heads that the call may be: by what its name was made of, by the file, by the files around it."""
+    made = [s.value for s in _made(tree, spelled(call.func)) if s.value is not None]
+    around = [ast.parse(text) for path, text in site.modules if path != tree.path]
+    return [_named(made), _named([tree.root]), _named(around)]
+
+
+def _made(tree: Tree, key: str | None) -> Iterator[ast.Assign | ast.AnnAssign]:
+    """What is assigned to a name, anywhere in the file."""
+    for node in ast.walk(tree.root):
+        match node:
+            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if key == spelled(target):
+                yield node
+            case _:
+                pass
+
+
+def _named(nodes: list[ast.expr] | list[ast.Module]) -> set[str]:
+    """The kinds of the classes that code names; imports alone make nothing."""
+    found = set()
+    for node in nodes:
+        for part in ast.walk(node):
+            match part:
+                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str() as name):
+                    found |= {kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, name)}
+                case _:
+                    pass
+    return found
