@@ -82,7 +82,7 @@ class _Maker:
         framework = backward.framework
         told = self._framework_steps(backward, window)
         framework_steps = told.value if told is not None else None
-        found = self._terms(backward, window, framework_steps)
+        found, *others = self._terms(backward, window, framework_steps)
         steps = window.steps if window.steps is not None else framework_steps
         return Site(
             backward=backward,
@@ -102,6 +102,7 @@ class _Maker:
             ranks=self._search(_RANKS, "several ranks average their gradients here"),
             drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
             modules=tuple((module.path, module.source) for module in self._around.modules),
+            others=tuple(others),
             models=lambda term: self._models(term, backward, window),
         )
 
@@ -178,8 +179,8 @@ class _Maker:
 
     # -- terms ---------------------------------------------------------------------------------------------------
 
-    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> tuple[LossTerm, ...]:
-        """The terms of the loss: of the values that it may have, the one best known.
+    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> list[tuple[LossTerm, ...]]:
+        """The terms of the loss: of the values that it may have, the one best known; then those of other losses.
 
         Where the alternatives disagree about whether counts vary, the least that they agree on holds.
         """
@@ -188,7 +189,13 @@ class _Maker:
         best = max(made, key=_known)
         rivals = [o for o in made if _known(o)[0] == _known(best)[0]]
         agreed = min((_most(o) for o in rivals), key=_ORDER.index)
-        return tuple(dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best)
+        told = tuple(dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best)
+        seen, others = {_spots(best)}, []
+        for option in made:
+            if _spots(option) not in seen and any(t.atom.spot != backward.spot for t in option):
+                seen.add(_spots(option))
+                others.append(option)
+        return [told, *others]
 
     def _term(
         self,
@@ -238,6 +245,10 @@ def _known(option: tuple[LossTerm, ...]) -> tuple[bool, int, bool, int]:
     atoms = sum(t.atom.kind is not Kind.UNKNOWN for t in option)
     ranked = any(t.times(Divisor.RANKS) or any(_summed(d.value) for d in t.divisions) for t in option)
     return divided, atoms, ranked, sum(len(t.divisions) for t in option)
+
+
+def _spots(option: tuple[LossTerm, ...]) -> frozenset[Spot]:
+    return frozenset(t.atom.spot for t in option)
 
 
 def _summed(value: Value) -> bool:

@@ -48,9 +48,10 @@ def behind(atom: Atom, module: Module, project: Project) -> Iterator[Model]:
     run.scopes += [run.new_scope(module), run.new_scope(module)]
     for cls in itertools.islice(_named(run.names, module), _MOST):
         run.fuel = FUEL
-        for loss in _outputs(run, _forward(run, cls, atom.of), atom.part):
-            if _is_loss(loss):
-                yield Model(cls, loss, run.names.modules)
+        for output in _outputs(run, _forward(run, cls, atom.of), atom.part):
+            for loss in output.options if isinstance(output, Choice) else (output,):
+                if _is_loss(loss):
+                    yield Model(cls, loss, run.names.modules)
 
 
 def _named(names: Names, module: Module) -> Iterator[ClassRef]:

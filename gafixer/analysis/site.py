@@ -140,7 +140,8 @@ class Site:
     is written, `steps_given` where a framework was told it. `ranks` says where the project shows several ranks,
     `drop_last` where a loader drops its short last batch. `place` turns a spot into a place, `source` into its text;
     `reported` gives the terms of a figure that is logged. `modules` are the files that its run looked into, the
-    scanned one first: path and text. `models` looks for what a term's head may be, nearest first.
+    scanned one first: path and text. `models` looks for what a term's head may be, nearest first. `others`
+    are the terms that the loss has on other ways through the code, where these are other losses than `terms`.
     """
 
     backward: Event
@@ -161,6 +162,7 @@ class Site:
     ranks: Evidence | None = None
     drop_last: Evidence | None = None
     modules: tuple[tuple[str, str], ...] = ()
+    others: tuple[tuple[LossTerm, ...], ...] = ()
 
     def own(self, spot: Spot | None) -> Spot:
         """The spot where a finding about `spot` belongs: itself, or the call in the scanned file that leads to it."""

@@ -133,7 +133,7 @@ class _Change(cst.CSTTransformer):
                 self.moved[self._moved[original]] = updated.with_changes(leading_lines=rest)
                 orphans = blank if blank and made else []
             elif original in self._removed:
-                orphans = list(updated.leading_lines)
+                orphans = [*updated.leading_lines, *_footer(updated)]
                 if not any(line.comment for line in orphans) and not made:
                     orphans = []
             else:
@@ -163,6 +163,12 @@ def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine]
     """Blank lines at the head, and the rest, which begins with a comment."""
     first = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
     return list(lines[:first]), list(lines[first:])
+
+
+def _footer(node: Statement) -> Sequence[cst.EmptyLine]:
+    """Blank lines and comments that end a block."""
+    body = getattr(node, "body", None)
+    return body.footer if isinstance(body, cst.IndentedBlock) else ()
 
 
 def _joined(first: Sequence[cst.EmptyLine], then: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:

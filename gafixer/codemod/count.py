@@ -292,6 +292,31 @@ def unparsed(node: ast.expr) -> str:
     return code.replace("'", '"') if '"' not in code and "\\" not in code else code
 
 
+def same_count(one: str, other: str) -> bool:
+    """Whether two expressions count the same, in whatever spelling: ``(y != -1).sum()`` and ``y.ne(-1).sum()``."""
+    first, second = (_Spelling().visit(ast.parse(code, mode="eval").body) for code in (one, other))
+    return ast.dump(first) == ast.dump(second)
+
+
+class _Spelling(ast.NodeTransformer):
+    """Comparisons by method as those by operator, and tensors without the reshaping that leaves their items alone."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Write a method as an operator."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr="ne"), args=[label]):
+                return ast.Compare(stripped(inner), [ast.NotEq()], [label])
+            case _:
+                return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """Strip what is compared."""
+        self.generic_visit(node)
+        node.left = stripped(node.left) if is_pure(node.left) else node.left
+        return node
+
+
 def divisor_count(node: ast.expr) -> ast.expr:
     """The count in a divisor, without what guards it against zero."""
     while True:

@@ -24,7 +24,7 @@ _KINDS = {"shifted": SHIFTING_HEADS, "tokens": TOKEN_HEADS, "samples": SAMPLE_HE
 _LABELS = frozenset({"labels", "lm_labels", "masked_lm_labels"})
 
 
-def labels_count(call: ast.Call, kind: str) -> str:
+def labels_count(tree: Tree, call: ast.Call, kind: str) -> str:
     """Code that counts the labels which a head of Transformers scores, in a call of it.
 
     Raises:
@@ -34,9 +34,26 @@ def labels_count(call: ast.Call, kind: str) -> str:
     if labels is not None:
         return atomic(stripped(labels)) + _COUNTS[kind]
     spread = [k.value for k in call.keywords if k.arg is None]
-    if len(spread) != 1 or spelled(spread[0]) is None:
+    if len(spread) != 1 or spelled(spread[0]) is None or "labels" not in _keys(tree, spread[0]):
         raise DeclinedError("the head's labels are not in sight")
     return f'{spelled(spread[0])}["labels"]{_COUNTS[kind]}'
+
+
+def _keys(tree: Tree, spread: ast.expr) -> set[str]:
+    """What a dict that is spread into a call is known to hold; a batch from elsewhere is taken to hold labels."""
+    made = tree.assignments(tree.function_of(spread), spelled(spread) or "")
+    written = [s.value for s in made if isinstance(s, ast.Assign) and isinstance(s.value, ast.Dict)]
+    if not written or None in written[-1].keys:
+        return {"labels"}
+    found = {k.value for k in written[-1].keys if isinstance(k, ast.Constant)}
+    name = spelled(spread)
+    for node in ast.walk(tree.root):
+        match node:
+            case ast.Subscript(value=base, slice=ast.Constant(value=key), ctx=ast.Store()) if spelled(base) == name:
+                found.add(key)
+            case _:
+                pass
+    return {key for key in found if isinstance(key, str)}
 
 
 def kinds(tree: Tree, site: Site, call: ast.Call) -> list[set[str]]:

@@ -17,6 +17,7 @@ from gafixer.codemod.count import (
     climb,
     divisor_count,
     is_guarded,
+    is_pure,
     selected,
     stripped,
     unparsed,
@@ -121,7 +122,7 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
         )
     models = list(site.models(term))
     for away, named in enumerate(kinds(tree, site, call)):
-        options = {labels_count(call, kind): "that the head's loss is a mean over these" for kind in named}
+        options = {labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named}
         for model in models:
             if model.away <= away and (made := _of_model(model, call)) is not None:
                 options.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
@@ -130,7 +131,7 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
         for count, assumed in options.items():
             return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
     shifts = "that the head shifts its labels, as causal language models do"
-    return Summed(frozenset(), labels_count(call, "shifted"), here, boxed=True, assumed=shifts)
+    return Summed(frozenset(), labels_count(tree, call, "shifted"), here, boxed=True, assumed=shifts)
 
 
 #: Outputs beside a head's loss.
@@ -351,9 +352,9 @@ def _weights(
     """The mass of class weights of the targets, which is what a weighted mean divides by."""
     if settings is node:
         given = next((k.value for k in node.keywords if k.arg == "weight"), None)
-        if given is None or spelled(given) is None:
+        if given is None or not is_pure(given):
             raise DeclinedError("the class weights are not in sight")
-        weight = unparsed(bring(tree, given, steps))
+        weight = atomic(bring(tree, given, steps))
     elif spelled(node.func) is not None and not steps:
         weight = f"{spelled(node.func)}.weight"
     else:

@@ -49,8 +49,10 @@ def _reaches(
     """Whether what is read is this loss, and not one that was computed since."""
     if tree.function_of(node) is not place.home:
         return False
+    from_it = carriers | {n.id for n in ast.walk(made) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for other in tree.assignments(place.home, node.id):
-        if made.lineno < other.lineno < statement.lineno and not _mentions(other, carriers):
+        between = made.lineno < other.lineno < statement.lineno
+        if between and not _mentions(other, from_it) and not tree.apart(made, other):
             return False
     return True
 
@@ -98,6 +100,8 @@ def _leads_to_backward(tree: Tree, statement: ast.stmt, carriers: set[str]) -> b
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AugAssign(target=ast.Name(id=name)):
             return name in carriers
+        case ast.With(items=items):
+            return any("scale_loss" in ast.unparse(item.context_expr) for item in items)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr), args=args)):
             if attr in {"backward", "manual_backward"}:
                 return True
