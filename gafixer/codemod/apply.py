@@ -288,6 +288,28 @@ def _is_import(node: cst.CSTNode) -> bool:
     )
 
 
+def _is_standard(node: cst.CSTNode) -> bool:
+    """Whether a line imports from the standard library."""
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
+            pass
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as name, relative=[])]):
+            pass
+        case _:
+            return False
+    root = cst.Module([]).code_for_node(name).partition(".")[0]
+    return root in sys.stdlib_module_names and root != "__future__"
+
+
+def _source(node: cst.CSTNode) -> str | None:
+    """The module of a line ``from module import name``."""
+    match node:
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as name)]):
+            return cst.Module([]).code_for_node(name)
+        case _:
+            return None
+
+
 def _import_index(body: Sequence[cst.CSTNode]) -> int:
     """After the imports at the head of the file."""
     last = 0
@@ -302,10 +324,16 @@ def _import_index(body: Sequence[cst.CSTNode]) -> int:
 def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
     """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports.
 
-    A `from` import goes behind all.
+    A `from` import goes behind all, one of the standard library behind those of its kind.
     """
     if line.startswith("from "):
-        body.insert(_import_index(body), new)
+        root = line.split()[1].partition(".")[0]
+        standard = [i for i, node in enumerate(body[: _import_index(body)]) if _is_standard(node)]
+        if root not in sys.stdlib_module_names or not standard:
+            body.insert(_import_index(body), new)
+            return
+        later = [i for i in standard if (name := _source(body[i])) is not None and name > line.split()[1]]
+        body.insert(later[0] if later else standard[-1] + 1, new)
         return
     plain: list[tuple[int, str]] = []
     first = None
