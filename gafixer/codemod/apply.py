@@ -304,8 +304,8 @@ def _is_standard(node: cst.CSTNode) -> bool:
 def _source(node: cst.CSTNode) -> str | None:
     """The module of a line ``from module import name``."""
     match node:
-        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as name)]):
-            return cst.Module([]).code_for_node(name)
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as source)]):
+            return cst.Module([]).code_for_node(source)
         case _:
             return None
 
@@ -332,7 +332,7 @@ def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
         if root not in sys.stdlib_module_names or not standard:
             body.insert(_import_index(body), new)
             return
-        later = [i for i in standard if (name := _source(body[i])) is not None and name > line.split()[1]]
+        later = [i for i in standard if (_source(body[i]) or "") > line.split()[1]]
         body.insert(later[0] if later else standard[-1] + 1, new)
         return
     plain: list[tuple[int, str]] = []

@@ -15,7 +15,8 @@ from gafixer.codemod.count import same_count
 from gafixer.codemod.division import dropped
 from gafixer.codemod.helper import NAME
 from gafixer.codemod.loss import merged, spot_of, summed
-from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
+from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Remove, Replace, Unwrap, Where
+from gafixer.codemod.tree import spelled
 from gafixer.codemod.window import Layout, event_statement, first_of, layout, parameters
 from gafixer.findings import Applicability
 
@@ -56,13 +57,17 @@ def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
     boxed = losses[0].boxed
     names = _names(tree, place)
     parts = {part for loss in losses for part in loss.parts}
+    alias = next((a for d in divisions if (a := _alias(tree, site, place, d)) is not None), None)
     for division in divisions:
-        parts |= dropped(tree, division)
+        if alias is None or division.spot != alias.division:
+            parts |= dropped(tree, division)
     told = {part for loss in losses for part in reports.reads(tree, place, loss, divisions, names.own)}
     parts |= told
     own = boxed or bool(told) or len({loss.count for loss in losses}) > 1
     parts |= _counting(tree, site, place, losses, names, own=own)
-    if boxed:
+    if alias is not None:
+        parts |= _through_alias(tree, place, alias, names.own, boxed=boxed)
+    elif boxed:
         parts = _multiplied(tree, site, place, parts, names.own)
     helper = _helper(site)
     parts |= _dividing(tree, site, place, losses[0], names, helper)
@@ -161,6 +166,49 @@ def _divisions(site: Site) -> list[Division]:
             if other or (division.divisor is Divisor.WINDOW_ITEMS and division.author is Author.CODE):
                 raise DeclinedError(f"the loss is also scaled by {division.name}")
     return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Alias:
+    """``scaled = loss / steps``, where nothing but backward reads `name`: the statement, and what is divided in it."""
+
+    name: str
+    statement: ast.stmt
+    division: Spot
+    divided: ast.expr
+
+
+def _alias(tree: Tree, site: Site, place: Layout, division: Division) -> _Alias | None:
+    """The name that a division gives the loss for backward alone."""
+    assert division.spot is not None
+    statement = tree.statement(division.spot)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=ast.Div()) as value) if (
+            spot_of(tree, value) == division.spot and spelled(left) not in {None, name} and division.via is None
+        ):
+            pass
+        case _:
+            return None
+    backwards = [event_statement(tree, e, place.home) for e in site.happening(EventKind.BACKWARD)]
+    reads = [tree.statement_of(read) for read in tree.reads(place.home, name)]
+    changed = [s for s in tree.assignments(place.home, spelled(left) or "") if statement.lineno < s.lineno]
+    if (
+        len(tree.assignments(place.home, name)) > 1
+        or any(read not in backwards for read in reads)
+        or any(s.lineno < place.backward.lineno for s in changed)
+        or not tree.alone(statement)
+    ):
+        return None
+    return _Alias(name, statement, division.spot, left)
+
+
+def _through_alias(tree: Tree, place: Layout, alias: _Alias, own: str, *, boxed: bool) -> set[Part]:
+    """Give the alias the sum; where the loss itself is one, it needs no other name."""
+    if boxed:
+        return {Replace(alias.division, f"{tree.text(alias.divided)} * {own}")}
+    reads = [n for n in tree.names(place.call) if n.id == alias.name]
+    parts: set[Part] = {Replace(spot_of(tree, read), tree.text(alias.divided)) for read in reads}
+    return {*parts, Remove(spot_of(tree, alias.statement))}
 
 
 def _makes_the_mean(term: LossTerm) -> bool:
