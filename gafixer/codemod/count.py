@@ -353,6 +353,13 @@ def _is_tiny(node: ast.expr) -> bool:
             return bool(re.search(r"eps|tiny", ast.unparse(node), re.IGNORECASE))
 
 
+def guarded(node: ast.expr) -> str:
+    """A divisor with a place for its count: ``max({}, 1)`` for ``max(mask.sum(), 1)``."""
+    whole, inner = unparsed(node), unparsed(divisor_count(node))
+    made = whole.replace("{", "{{").replace("}", "}}").replace(inner, "{}", 1)
+    return f"({made})" if isinstance(node, ast.BinOp) else made
+
+
 def is_guarded(node: ast.expr) -> bool:
     """Whether a divisor can't be zero."""
     return divisor_count(node) is not node

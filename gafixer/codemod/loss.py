@@ -16,6 +16,7 @@ from gafixer.codemod.count import (
     callers,
     climb,
     divisor_count,
+    guarded,
     is_guarded,
     is_pure,
     selected,
@@ -48,6 +49,7 @@ class Summed:
 
     `count` is code for its items where backward runs; `node` the part of that function which evaluates it. A `boxed`
     loss stays a mean and has to be multiplied by its count. `assumed` tells what was not read in the code.
+    `divisor` is what a mean is divided by, given the name of the count: ``max({}, 1)`` where the code guards it so.
     """
 
     parts: frozenset[Part]
@@ -55,6 +57,7 @@ class Summed:
     node: ast.AST
     boxed: bool = False
     assumed: str = ""
+    divisor: str = "{}"
 
 
 def spot_of(tree: Tree, node: ast.expr | ast.stmt) -> Spot:
@@ -223,7 +226,8 @@ def _reduced(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], 
             if not is_guarded(divisor):
                 raise DeclinedError("the masked mean is shared, and its gradient is NaN where nothing is kept")
             return Summed(frozenset(), count, here, boxed=True)
-        return Summed(frozenset({Unwrap(own[0].spot, Operand.LEFT)}), count, here)
+        parts: frozenset[Part] = frozenset({Unwrap(own[0].spot, Operand.LEFT)})
+        return Summed(parts, count, here, divisor=guarded(divisor))
     if not isinstance(node.func, ast.Attribute) or node.func.attr != "mean" or node.args or node.keywords:
         raise DeclinedError("it is not in sight over which items the loss is averaged")
     count = _kept(tree, term, node.func.value, steps)
@@ -309,7 +313,7 @@ def _items(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call | None
     if name not in _CLASSES:
         raise DeclinedError(f"how {name} averages is not known to the codemod")
     assert settings is not None
-    code = atomic(selected(bring(tree, stripped(target), steps)))
+    code = atomic(selected(stripped(bring(tree, stripped(target), steps))))
     ignored = _ignored(tree, term, node, settings, steps)
     if term.atom.weighted:
         return _weights(tree, node, settings, code, ignored, steps)

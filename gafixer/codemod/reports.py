@@ -39,7 +39,7 @@ def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division]
         if not _reaches(tree, place, made, node, statement, carriers):
             continue
         after = [d for d in divisions if node.id in divided[d.spot] and _before(d, statement)]
-        parts |= _read(tree, node, after, own, boxed=loss.boxed)
+        parts |= _read(tree, node, after, loss.divisor.format(own), boxed=loss.boxed)
     return parts
 
 

@@ -107,7 +107,9 @@ def _losses(tree: Tree, site: Site, place: Layout) -> list[Summed]:
         raise DeclinedError("on some ways to backward the loss is another one, which could not be followed")
     if any(loss.boxed for loss in found.values()):
         return [replace(loss, boxed=True, parts=frozenset()) for loss in found.values()]
-    return list(found.values())
+    # One report reads them all: where one of them is guarded against no items, so is what it reads.
+    divisor = max((loss.divisor for loss in found.values()), key=len)
+    return [replace(loss, divisor=divisor) for loss in found.values()]
 
 
 def _refuse(site: Site, place: Layout) -> None:
