@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gafixer import engine, fixing, rulebook
+from gafixer import engine, fixing
 from gafixer.scan import Failure, Scanner
-from gafixer.settings import Settings
+from gafixer.settings import Hierarchy, Layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -202,7 +202,7 @@ def _compiles(source: bytes) -> bool:
     return True
 
 
-def faults(source: bytes, settings: Settings) -> Iterator[str]:
+def faults(source: bytes, settings: Hierarchy) -> Iterator[str]:
     """What goes wrong with one example."""
     scanner = Scanner(settings)
     outcome = scanner.source(source, "example.py", named=True)
@@ -216,7 +216,7 @@ def faults(source: bytes, settings: Settings) -> Iterator[str]:
         return
     if not parses:
         yield "a fix is offered for what Python does not read"
-    changed = fixing.change(source, "example.py", settings, unsafe=True)
+    changed = fixing.change(source, "example.py", settings)
     match changed:
         case None:
             yield "a fix that is offered is not made"
@@ -228,7 +228,7 @@ def faults(source: bytes, settings: Settings) -> Iterator[str]:
                 return
             if lost := _comments(source) - _comments(content):
                 yield f"comments lost: {sorted(lost)}"
-            again = fixing.change(content, "example.py", settings, unsafe=True)
+            again = fixing.change(content, "example.py", settings)
             if again is not None:
                 yield "a second fix finds more to do"
 
@@ -243,7 +243,7 @@ def _sources(trees: Sequence[Path]) -> list[str]:
     return texts
 
 
-def _run(seed: int, texts: Sequence[str], settings: Settings) -> tuple[bytes, list[str]]:
+def _run(seed: int, texts: Sequence[str], settings: Hierarchy) -> tuple[bytes, list[str]]:
     draw = random.Random(seed)
     source = mutated(draw.choice(texts), draw)
     try:
@@ -252,7 +252,7 @@ def _run(seed: int, texts: Sequence[str], settings: Settings) -> tuple[bytes, li
         return source, [traceback.format_exc()]
 
 
-def _timed(seed: int, texts: Sequence[str], settings: Settings, slow: float) -> tuple[bytes, list[str]]:
+def _timed(seed: int, texts: Sequence[str], settings: Hierarchy, slow: float) -> tuple[bytes, list[str]]:
     begin = time.process_time()
     source, wrong = _run(seed, texts, settings)
     if (seconds := time.process_time() - begin) > slow:
@@ -270,7 +270,7 @@ def main(trees: tuple[Path, ...], examples: int, seed: int, slow: float, keep: P
     """Scan and fix changed copies of the files of each TREE."""
     warnings.simplefilter("ignore")  # Python's own, about the examples
     texts = _sources(trees)
-    settings = Settings(frozenset(rulebook.catalogue()))
+    settings = Hierarchy(Layer(unsafe_fixes=True), isolated=True)
     kinds: Counter[str] = Counter()
     for number in range(seed, seed + examples):
         source, wrong = _timed(number, texts, settings, slow)

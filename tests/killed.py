@@ -32,11 +32,23 @@ def _restore(folder: Path, content: Content) -> None:
 
 
 def _killed(folder: Path, seconds: float) -> None:
+    """Kill a run after so many seconds."""
     with subprocess.Popen(_FIX, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         try:
             run.wait(seconds)
         except subprocess.TimeoutExpired:
             run.kill()
+
+
+def _killed_writing(folder: Path, nth: int) -> None:
+    """Kill a run when its nth unfinished file is seen, as far as polling sees them."""
+    folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+    seen: set[str] = set()
+    with subprocess.Popen(_FIX, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        while run.poll() is None:
+            seen |= {p.name for home in folders for p in home.iterdir() if p.name.startswith(".gafixer-write-")}
+            if len(seen) >= nth:
+                run.kill()
 
 
 def _whole(folder: Path) -> float:
@@ -51,7 +63,7 @@ def _whole(folder: Path) -> float:
 @click.option("--times", type=click.IntRange(min=1), default=500, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 def main(tree: Path, times: int, seed: int) -> None:
-    """Kill `gafixer scan --fix` on copies of TREE, at moments drawn over the length of a whole run."""
+    """Kill `gafixer scan --fix` on copies of TREE, at moments drawn over a whole run, and in mid-write in turns."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "tree"
         shutil.copytree(tree, folder)
@@ -64,9 +76,12 @@ def main(tree: Path, times: int, seed: int) -> None:
             raise click.ClickException("nothing to fix in this tree, or files that came or went")
         partly = strays = 0
         moments = random.Random(seed)
-        for _ in range(times):
+        for number in range(times):
             _restore(folder, old)
-            _killed(folder, moments.uniform(0, seconds))
+            if number % 2:
+                _killed_writing(folder, moments.randint(1, changed))
+            else:
+                _killed(folder, moments.uniform(0, seconds))
             left = _content(folder)
             strays += bool(left.keys() - old.keys())
             partly += any(left[name] != old[name] for name in old)

@@ -18,26 +18,30 @@ if TYPE_CHECKING:
     from gafixer.codemod.tree import Function, Tree
 
 __all__ = [
+    "SAME",
     "Step",
     "atomic",
     "bring",
     "callers",
     "climb",
     "divisor_count",
+    "guarded",
     "is_guarded",
+    "is_pure",
+    "same_count",
     "selected",
     "stripped",
     "unparsed",
 ]
 
 #: Methods after which a tensor has the same items.
-_SAME = frozenset(
+SAME = frozenset(
     {"flatten", "view", "reshape", "contiguous", "long", "int", "float", "double", "half", "to", "cuda", "cpu",
      "detach", "type", "squeeze", "unsqueeze", "transpose", "permute", "clone", "type_as", "view_as",
      "reshape_as", "bool"}
 )  # fmt: skip
 #: Calls that a count may repeat.
-_PURE = _SAME | {
+_PURE = SAME | {
     "ne",
     "eq",
     "gt",
@@ -194,7 +198,7 @@ def _keeps(statement: ast.stmt, name: str) -> bool:
     """Whether an assignment only reshapes what the name was: ``targets = targets.reshape(-1)``."""
     match statement:
         case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Attribute(value=ast.Name(id=same), attr=attr))):
-            return same == name and attr in _SAME
+            return same == name and attr in SAME
         case _:
             return False
 
@@ -247,9 +251,9 @@ def stripped(node: ast.expr) -> ast.expr:
     """
     while True:
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[inner, *_]) if name in _SAME:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[inner, *_]) if name in SAME:
                 node = inner
-            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _SAME:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in SAME:
                 node = inner
             case _:
                 break

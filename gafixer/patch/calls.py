@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from gafixer.patch import flags
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Call", "backward_divisor", "derives", "is_compiled", "like", "shadow"]
+__all__ = ["Call", "Shadows", "backward_divisor", "derives", "is_compiled", "like"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +45,38 @@ class Call:
         return (result[0], tuple(result[1:])) if isinstance(result, tuple) else (result, None)
 
 
-@contextlib.contextmanager
-def shadow(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Set an attribute on an instance for a while.
+class Shadows:
+    """Attributes set on instances for a while.
 
-    What was in its `__dict__` before, or nothing, is there again after.
+    What was in an instance's `__dict__` before, or nothing, is there again after. Use as a context manager.
     """
-    held = vars(owner)
-    absent = object()
-    before = held.get(name, absent)
-    held[name] = value
-    try:
-        yield
-    finally:
-        if before is absent:
-            held.pop(name, None)
-        else:
-            held[name] = before
+
+    def __init__(self) -> None:
+        self._before: list[tuple[dict[str, Any], str, Any]] = []
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute until the end."""
+        held = vars(owner)
+        self._before.append((held, name, held.get(name, _ABSENT)))
+        held[name] = value
+
+    def restore(self) -> None:
+        """Put back what was there."""
+        while self._before:
+            held, name, before = self._before.pop()
+            if before is _ABSENT:
+                held.pop(name, None)
+            else:
+                held[name] = before
+
+    def __enter__(self) -> Shadows:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.restore()
+
+
+_ABSENT: Any = object()
 
 
 def derives(loss: Tensor, ours: Tensor) -> bool:

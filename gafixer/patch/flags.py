@@ -13,7 +13,15 @@ from torch import Tensor
 
 from gafixer.patch import messages
 
-__all__ = ["averages_over_ranks", "bare_model", "parameters", "shape_of", "takes_count", "user_says_scaled"]
+__all__ = [
+    "averages_over_ranks",
+    "bare_model",
+    "keeps_its_scale",
+    "parameters",
+    "shape_of",
+    "takes_count",
+    "user_says_scaled",
+]
 
 
 def user_says_scaled(trainer: Any, count: Any) -> bool | None:
@@ -42,44 +50,53 @@ def averages_over_ranks(args: Any) -> bool:
 
 def takes_count(compute_loss: Callable[..., Any]) -> bool:
     """Whether a `compute_loss` can be called with `num_items_in_batch`."""
-    taken = parameters(getattr(compute_loss, "__func__", compute_loss))
-    return "num_items_in_batch" in taken or _any_keyword(taken)
+    function = getattr(compute_loss, "__func__", compute_loss)
+    return "num_items_in_batch" in parameters(function) or _any_keyword(function)
+
+
+def keeps_its_scale(compute_loss: Callable[..., Any]) -> bool:
+    """Whether a `compute_loss` is from a library whose losses compare the rows of a microbatch: pairs, groups, negatives.
+
+    Such a loss has no reference to meet: another split of the window is another loss.
+    """
+    function = inspect.unwrap(getattr(compute_loss, "__func__", compute_loss))
+    return getattr(function, "__module__", "").partition(".")[0] in _COMPARING
+
+
+_COMPARING = frozenset(("sentence_transformers", "trl"))
 
 
 def bare_model(model: Any) -> Any:
     """The head inside compiled, parallel and PEFT wrappers."""
     while True:
-        if (inner := getattr(model, "_orig_mod", None)) is not None:
-            model = inner
-        elif type(model).__name__ in _WRAPPERS:
-            model = model.module
-        elif hasattr(model, "get_base_model") and hasattr(model, "peft_config"):
+        kind = type(model)
+        if (inner := _WRAPPERS.get(kind.__name__)) is not None:
+            model = getattr(model, inner)
+        elif hasattr(kind, "get_base_model") and hasattr(model, "peft_config"):
             return model.get_base_model()
         else:
             return model
 
 
-_WRAPPERS = frozenset(
-    (
-        "DataParallel",
-        "DistributedDataParallel",
-        "FullyShardedDataParallel",
-        "DeepSpeedEngine",
-        "XlaFullyShardedDataParallel",
-    )
-)
+_WRAPPERS = {
+    "OptimizedModule": "_orig_mod",
+    "DataParallel": "module",
+    "DistributedDataParallel": "module",
+    "FullyShardedDataParallel": "module",
+    "DeepSpeedEngine": "module",
+    "XlaFullyShardedDataParallel": "module",
+}
 
 
 def _found_by_trainer(trainer: Any) -> bool:
     """What `Trainer.__init__` found for `model_accepts_loss_kwargs`, over the releases that have it."""
     head = bare_model(trainer.model)
-    taken = parameters(type(head).forward)
     if _goes_by_name():
-        named = taken.get("loss_kwargs")
+        named = parameters(type(head).forward).get("loss_kwargs")
         return named is not None and named.kind is inspect.Parameter.VAR_KEYWORD
     if hasattr(head, "accepts_loss_kwargs"):
         return bool(head.accepts_loss_kwargs)
-    return _any_keyword(taken)
+    return _any_keyword(type(head).forward)
 
 
 @functools.cache
@@ -96,8 +113,9 @@ def shape_of(inputs: Any) -> object:
     return frozenset((k, v.dtype, v.dim()) if isinstance(v, Tensor) else (k, None, 0) for k, v in inputs.items())
 
 
-def _any_keyword(taken: dict[str, inspect.Parameter]) -> bool:
-    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
+@functools.lru_cache(maxsize=256)
+def _any_keyword(function: Callable[..., Any]) -> bool:
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters(function).values())
 
 
 @functools.lru_cache(maxsize=256)

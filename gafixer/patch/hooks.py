@@ -1,23 +1,24 @@
 """Be called once a module has been imported.
 
-Wrapt has this too, but importing wrapt takes longer than our whole budget.
+Wrapt has this too, but importing wrapt takes longer than our whole budget; so does a good part of it `importlib.abc`,
+whose classes the import system doesn't ask for.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 __all__ = ["ImportWatch"]
 
 
-class ImportWatch(MetaPathFinder):
+class ImportWatch:
     """Calls `then(module)` after each of `names` was imported; at once for those that are.
 
     `start` and `stop` may be called again; after `stop` the import system is as it was.
@@ -55,12 +56,15 @@ class ImportWatch(MetaPathFinder):
         return None
 
 
-class _Followed(Loader):
+class _Followed:
     """A loader that steps back once its module is executed, and calls."""
 
     def __init__(self, loader: Loader, then: Callable[[ModuleType], None]) -> None:
         self._loader = loader
         self._then = then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)

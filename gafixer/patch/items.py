@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["MICROBATCHES", "SAMPLES", "ItemRule", "Length", "View", "count", "match", "samples"]
+__all__ = ["MICROBATCHES", "SAMPLES", "ItemRule", "Length", "View", "count", "match", "samples", "wide_float"]
 
 IGNORED = -100
 """PyTorch's default ignored label; collators write it whatever the loss ignores."""
@@ -88,9 +88,14 @@ def count(rule: ItemRule, batch: object) -> Tensor | float:
         past = _length(batch, rule.limit)
         valid = items < past if valid is None else valid & (items < past)
     if rule.class_weights is not None:
-        weights = torch.tensor(rule.class_weights, dtype=torch.float64, device=items.device)
+        weights = torch.tensor(rule.class_weights, dtype=wide_float(items.device), device=items.device)
         return weights[items if valid is None else items[valid]].sum()
     return float(items.numel()) if valid is None else valid.sum()
+
+
+def wide_float(device: torch.device) -> torch.dtype:
+    """The widest floats that a device has, for sums of counts."""
+    return torch.float32 if device.type in ("mps", "xla") else torch.float64
 
 
 def match(

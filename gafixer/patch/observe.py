@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gafixer.patch.record import LossCall
 
-__all__ = ["Kind", "LossContract", "Observation", "Term", "observe"]
+__all__ = ["Kind", "LossContract", "Observation", "Term", "averaged", "observe", "reweigh"]
 
 
 class Kind(enum.Enum):
@@ -115,6 +115,11 @@ def observe(loss: Tensor, calls: Sequence[LossCall], handed: Tensor | None, batc
         settled and bool(torch.isfinite(loss)) and bool(loss != 0),
     )
     return Observation(contract, loss, tuple(shares), rest if remains else None)
+
+
+def averaged(seen: Observation) -> Observation:
+    """The same loss, taken as a mean over microbatches, whatever it is made of."""
+    return Observation(LossContract((), MICROBATCHES, seen.contract.calls, True), seen.loss, (), seen.loss)
 
 
 def reweigh(loss: Tensor, calls: Sequence[LossCall], contract: LossContract) -> Observation | None:

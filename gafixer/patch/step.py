@@ -8,6 +8,7 @@ after is cancelled.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,8 @@ import torch
 from torch import Tensor
 
 from gafixer.patch import flags, messages
-from gafixer.patch.calls import Call, backward_divisor, derives, is_compiled, like, shadow
-from gafixer.patch.observe import LossContract, Observation, observe, reweigh
+from gafixer.patch.calls import Call, Shadows, backward_divisor, derives, is_compiled, like
+from gafixer.patch.observe import LossContract, Observation, averaged, observe, reweigh
 from gafixer.patch.record import LossCall, Recorder, recording
 from gafixer.patch.weigh import Plan, plan, reference_total, scaled
 from gafixer.patch.window import MicrobatchTally, Window
@@ -49,6 +50,16 @@ class Book:
     """Losses that never came through the Trainer's own `compute_loss`: who divides there sees to the rank factor."""
 
     step: Step | None = None
+    refusal: str | None = None
+    """Why the open window's steps are left as they are."""
+
+    def find(self, inputs: object) -> tuple[Window, int] | None:
+        """The window that a microbatch is of, and its place there."""
+        for window in self.windows:
+            place = window.place(inputs)
+            if place is not None:
+                return window, place
+        return None
 
 
 class Step:
@@ -60,23 +71,22 @@ class Step:
         self.window = window
         self.tally = MicrobatchTally(window, place)
         self.weighed: Tensor | None = None
-        self._shadows = contextlib.ExitStack()
+        self._shadows = Shadows()
         self._through_trainer = False
         self._obeying = False
         self._hands_count = True
         self._recorder: Recorder | None = None
 
     def __enter__(self) -> Step:
-        enter = self._shadows.enter_context
-        enter(shadow(self.trainer, "compute_loss", self._compute_loss(self.trainer.compute_loss)))
+        self._shadows.put(self.trainer, "compute_loss", self._compute_loss(self.trainer.compute_loss))
         accelerator = self.trainer.accelerator
-        enter(shadow(accelerator, "backward", self._backward(accelerator, accelerator.backward)))
+        self._shadows.put(accelerator, "backward", self._backward(accelerator, accelerator.backward))
         self.book.step = self
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.book.step = None
-        self._shadows.close()
+        self._shadows.restore()
 
     def reported(self, returned: Any) -> Any:
         """The loss to log: this microbatch's part of the window's true loss."""
@@ -95,7 +105,7 @@ class Step:
             loss, outputs = self._obeyed(call) or self._weighed(call)
             self.weighed = loss
             if hasattr(type(self.trainer), "loss_is_scaled_for_ga"):
-                self._shadows.enter_context(shadow(self.trainer, "loss_is_scaled_for_ga", True))
+                self._shadows.put(self.trainer, "loss_is_scaled_for_ga", True)
             return self.weighed if outputs is None else (self.weighed, *outputs)
 
         return compute_loss
@@ -123,7 +133,7 @@ class Step:
             return None
         self._obeying = True
         loss, outputs = call.run(call.count)
-        self._gather(())
+        self._gather(None)
         return (loss if scaled_already else loss / len(self.window.batches)), outputs
 
     def _weighed(self, call: Call) -> tuple[Tensor, tuple[Any, ...] | None]:
@@ -131,7 +141,7 @@ class Step:
         contract = self.book.contracts.get(key)
         if contract is None:
             return self._observed(key, call)
-        self._gather(contract.rules)
+        self._gather(contract)
         chosen = plan(contract, self.tally, self._counted_ranks(key))
         if chosen is not None:
             return self._planned(call, contract, chosen)
@@ -168,12 +178,15 @@ class Step:
         seen = None if contract is None or contract.counted else reweigh(loss, calls, contract)
         if seen is None:
             seen = observe(loss, calls, handed, batch)
+            if not (self._through_trainer or seen.contract.counted) and flags.keeps_its_scale(call.original):
+                messages.once(self.trainer, "its loss is averaged over microbatches, as it would be", logging.INFO)
+                seen = averaged(seen)
             self.book.looks[key] = looks = self.book.looks.get(key, 0) + 1
             if seen.contract.settled or looks >= LOOKS:
                 self.book.contracts[key] = seen.contract
         if not self._through_trainer:
             self.book.own_ranks.add(key)
-        self._gather(seen.contract.rules)
+        self._gather(seen.contract)
         return self._total(seen, None if handed is None else float(handed.detach()), key), outputs
 
     def _total(self, seen: Observation, handed: float | None, key: object) -> Tensor:
@@ -205,9 +218,10 @@ class Step:
         finally:
             self._recorder = None
 
-    def _gather(self, rules: tuple[ItemRule, ...]) -> None:
+    def _gather(self, contract: LossContract | None) -> None:
         if self.tally.place != self.window.opening:
             return
+        rules = () if contract is None else contract.rules
         self.book.agreed = self.window.gather(rules, self.book.agreed)
         before = self.window.before
         if before is None or not rules:
@@ -244,13 +258,13 @@ class Step:
             yield
             return
         trainer = self.trainer
-        with contextlib.ExitStack() as shadows:
+        with Shadows() as shadows:
             if not self._hands_count and getattr(trainer, "model_accepts_loss_kwargs", False):
-                shadows.enter_context(shadow(trainer, "model_accepts_loss_kwargs", False))
+                shadows.put(trainer, "model_accepts_loss_kwargs", False)
             if getattr(trainer.args, "average_tokens_across_devices", False):
-                shadows.enter_context(shadow(trainer.args, "average_tokens_across_devices", False))
+                shadows.put(trainer.args, "average_tokens_across_devices", False)
             if trainer.label_smoother is not None:
-                shadows.enter_context(shadow(trainer, "label_smoother", self._smoother(trainer.label_smoother)))
+                shadows.put(trainer, "label_smoother", self._smoother(trainer.label_smoother))
             yield
 
     def _smoother(self, original: Callable[..., Tensor]) -> Callable[..., Tensor]:

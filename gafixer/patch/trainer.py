@@ -9,11 +9,13 @@ from weakref import WeakKeyDictionary
 
 from gafixer.patch import flags, messages, plain
 from gafixer.patch.ahead import WindowLoader
-from gafixer.patch.calls import shadow
+from gafixer.patch.calls import Shadows
 from gafixer.patch.step import Book, Step
 from gafixer.patch.window import Window
 
 __all__ = ["compute_loss", "get_batch_samples", "prediction_step", "skip_first_batches", "training_step"]
+
+UNKNOWN_WINDOW = "its window is unknown, the microbatch did not come from get_batch_samples"
 
 _books: WeakKeyDictionary[Any, Book] = WeakKeyDictionary()
 
@@ -45,7 +47,8 @@ def _inner_training_loop(original: Function) -> Function:
         def get_train_dataloader() -> Any:
             return WindowLoader(load(), self.args.gradient_accumulation_steps, functools.partial(_open_window, self))
 
-        with shadow(self, "get_train_dataloader", get_train_dataloader):
+        with Shadows() as shadows:
+            shadows.put(self, "get_train_dataloader", get_train_dataloader)
             book.reads_ahead = True
             try:
                 return original(self, *args, **kwargs)
@@ -73,10 +76,9 @@ def training_step(original: Function) -> Function:
     @functools.wraps(original)
     def wrapper(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         book = _book(self)
-        found = next(((w, place) for w in book.windows if (place := w.place(inputs)) is not None), None)
-        reason = _stands_down(self, found is not None)
-        if reason is not None or found is None:
-            messages.once(self, f"left as it is: {reason}")
+        found = book.find(inputs)
+        if found is None or book.refusal is not None:
+            messages.once(self, f"left as it is: {book.refusal or UNKNOWN_WINDOW}")
             return original(self, model, inputs, *args, **kwargs)
         with plain.bypassed(), Step(self, book, *found) as step:
             returned = original(self, model, inputs, *args, **kwargs)
@@ -111,7 +113,10 @@ def prediction_step(original: Function) -> Function:
 
 
 def _book(trainer: Any) -> Book:
-    return _books.setdefault(trainer, Book())
+    book = _books.get(trainer)
+    if book is None:
+        book = _books[trainer] = Book()
+    return book
 
 
 def _open_window(trainer: Any, batches: list[Any], carried: bool = False) -> None:
@@ -121,12 +126,11 @@ def _open_window(trainer: Any, batches: list[Any], carried: bool = False) -> Non
     before = book.windows[-1] if carried and book.windows else None
     window = Window(batches, ranks, trainer.args.device, before)
     book.windows = [window] if not book.reads_ahead else [*book.windows[-2:], window]
+    book.refusal = _refusal(trainer)
 
 
-def _stands_down(trainer: Any, in_window: bool) -> str | None:
-    """Why this step is not ours to weigh; None where it is."""
-    if not in_window:
-        return "its window is unknown, the microbatch did not come from get_batch_samples"
+def _refusal(trainer: Any) -> str | None:
+    """Why the steps of a window are not ours to weigh; None where they are."""
     if trainer.args.n_gpu > 1:
         return "DataParallel splits the microbatch"
     if getattr(trainer, "use_apex", False):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gafixer.patch import messages
-from gafixer.patch.items import MICROBATCHES, SAMPLES, ItemRule, count
+from gafixer.patch.items import MICROBATCHES, SAMPLES, ItemRule, count, wide_float
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,10 @@ class Window:
 
     def place(self, inputs: object) -> int | None:
         """Which microbatch `inputs` is; None for one that isn't of this window."""
-        return next((i for i, b in enumerate(self.batches) if b is inputs and i >= self.opening), None)
+        for place in range(self.opening, len(self.batches)):
+            if self.batches[place] is inputs:
+                return place
+        return None
 
     def counts(self, rule: ItemRule) -> list[float]:
         """Items of every microbatch of this rank; 0 for one that lacks what the rule reads."""
@@ -75,8 +78,7 @@ class Window:
         return agreed
 
     def _reduce(self, values: list[float]) -> list[float]:
-        wide = torch.float32 if self.device.type in ("mps", "xla") else torch.float64
-        sums = torch.tensor(values, dtype=wide, device=self.device)
+        sums = torch.tensor(values, dtype=wide_float(self.device), device=self.device)
         torch.distributed.all_reduce(sums)
         return [float(value) for value in sums.tolist()]
 
@@ -125,5 +127,5 @@ def _numbers(counts: list[Tensor | float]) -> list[float]:
     tensors = [c for c in counts if isinstance(c, Tensor)]
     if not tensors:
         return [float(c) for c in counts]
-    values = iter(torch.stack([c.double() if c.device.type != "mps" else c.float() for c in tensors]).tolist())
-    return [next(values) if isinstance(c, Tensor) else float(c) for c in counts]
+    values = iter(torch.stack(tensors).tolist())
+    return [float(next(values) if isinstance(c, Tensor) else c) for c in counts]

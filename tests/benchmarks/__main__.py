@@ -59,7 +59,8 @@ _AGAINST = {"ruff": _ruff, "flake8": _flake8, "torchfix": _torchfix, "fixit": _f
 
 
 def _row(tree: str, compared: Comparison) -> tuple[str, ...]:
-    found = list(files.find([tree], map(Glob, DEFAULT_EXCLUDE), _complain))
+    excluded = tuple(map(Glob, DEFAULT_EXCLUDE))
+    found = list(files.find([tree], lambda folder: excluded, _complain))
     size = sum(Path(path).stat().st_size for path in found) / 1e6
     ours, theirs = compared.seconds
     low, high = compared.spread

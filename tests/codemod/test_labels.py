@@ -61,9 +61,9 @@ def test_models_that_score_different_labels_are_not_told_apart() -> None:
     other = MODEL.replace("Tagger", "Scorer").replace("ignore_index=-1", "ignore_index=-7")
     code = LOOP.format(module="net", name="Tagger", arguments="x, y").replace("Tagger", "Tagger if path else Scorer")
     code = code.replace("import Tagger if path else Scorer", "import Scorer, Tagger")
-    modules = {"net": MODEL + other.partition("from torch import nn")[2]}
-    assert fix(code, unsafe=True, **modules) == code
-    said = [f.fix.message for f in findings(code, **modules) if f.fix is not None]
+    models = MODEL + other.partition("from torch import nn")[2]
+    assert fix(code, unsafe=True, net=models) == code
+    said = [f.fix.message for f in findings(code, net=models) if f.fix is not None]
     assert any("several kinds" in message for message in said)
 
 
