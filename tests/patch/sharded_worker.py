@@ -83,6 +83,7 @@ def error(build: Any, batch: dict[str, torch.Tensor], kind: str) -> float:
             report_to=[],
             disable_tqdm=True,
             use_cpu=True,
+            remove_unused_columns=False,
         )
         assert settings.device.type == "cpu"  # reading it makes the process group
         model = sharded(model, kind)
