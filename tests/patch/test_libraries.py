@@ -148,7 +148,12 @@ def test_groups_are_unchanged(tmp_path: Path) -> None:
         return [float(sum(map(ord, completion)) % 5) for completion in completions]
 
     def train() -> torch.Tensor:
-        settings = {**arguments(tmp_path, 4, 2), "num_generations": 4, "max_completion_length": 6, "num_train_epochs": 1}
+        settings = {
+            **arguments(tmp_path, 4, 2),
+            "num_generations": 4,
+            "max_completion_length": 6,
+            "num_train_epochs": 1,
+        }
         trainer = trl.GRPOTrainer(
             model=llama(),
             reward_funcs=reward,
