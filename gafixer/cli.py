@@ -15,6 +15,8 @@ from gafixer import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
 __all__ = ["cli", "main"]
 
 # command -> the module that has it, the name there, what it does: listed without importing anything
@@ -54,7 +56,12 @@ def _forward(name: str, module: str, attribute: str, summary: str) -> click.Comm
             sys.exit(target.main(list(arguments), prog_name=f"gafixer {name}", standalone_mode=False))
         sys.exit(target(list(arguments)))
 
-    return click.Command(
+    class Forward(click.Command):
+        def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+            target = getattr(importlib.import_module(module), attribute)
+            return target.shell_complete(ctx, incomplete) if isinstance(target, click.Command) else []
+
+    return Forward(
         name,
         callback=call,
         params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
@@ -77,42 +84,100 @@ def _words(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
     return tuple(word.strip() for part in value for word in part.split(",") if word.strip())
 
 
+_FORMATS = click.Choice(
+    ["full", "concise", "grouped", "json", "json-lines", "sarif", "github", "gitlab", "junit", "rdjson"]
+)
+_FILE = click.Path()  # completed by shells; what it must be is said in our own words
 _SEVERITIES = click.Choice(["error", "warning", "info"])
 
 
-@cli.command()
-@click.argument("paths", nargs=-1)
+def _rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes the last of several rules with commas between."""
+    from click.shell_completion import CompletionItem
+
+    from gafixer import rulebook
+
+    before, comma, last = incomplete.rpartition(",")
+    known = [(code, name) for code, name in rulebook.catalogue().items() if last in code or name.startswith(last)]
+    return [CompletionItem(f"{before}{comma}{code}", help=name) for code, name in known]
+
+
+class _Scan(click.Command):
+    """Scan's options, one of which takes its value behind `=` only: what follows it else is a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, ["--add-ignore=" if word == "--add-ignore" else word for word in args])
+
+
+@cli.command(cls=_Scan)
+@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
 @click.option(
-    "--select", multiple=True, callback=_words, metavar="RULES", help="Only these: codes, names, prefixes, ALL."
+    "--select",
+    multiple=True,
+    callback=_words,
+    shell_complete=_rules,
+    metavar="RULES",
+    help="Only these: codes, names, prefixes, ALL.",
 )
-@click.option("--ignore", multiple=True, callback=_words, metavar="RULES", help="Not these.")
-@click.option("--extend-select", multiple=True, callback=_words, metavar="RULES", help="These too.")
+@click.option("--ignore", multiple=True, callback=_words, shell_complete=_rules, metavar="RULES", help="Not these.")
+@click.option(
+    "--extend-select", multiple=True, callback=_words, shell_complete=_rules, metavar="RULES", help="These too."
+)
+@click.option(
+    "--per-file-ignores",
+    multiple=True,
+    callback=_words,
+    metavar="PATTERN:RULES",
+    help="Not this rule in files of this pattern.",
+)
 @click.option("--min-severity", type=_SEVERITIES, help="Show nothing below.  [default: warning]")
-@click.option("--output-format", type=click.Choice(["full", "concise", "json"]), default="full", show_default=True)
-@click.option("-o", "--output-file", metavar="FILE", help="Write the findings there, not to standard output.")
+@click.option("--output-format", type=_FORMATS, default="full", show_default=True)
+@click.option(
+    "-o", "--output-file", type=_FILE, metavar="FILE", help="Write the findings there, not to standard output."
+)
 @click.option("--statistics", is_flag=True, help="Count findings by rule and show only that.")
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit 0 even with findings.")
 @click.option(
     "--exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these, not over the default ones."
 )
 @click.option("--extend-exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these too.")
-@click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from standard input.")
+@click.option("--force-exclude", is_flag=True, help="Pass over what is excluded even if it is named, as hooks do.")
+@click.option("--stdin-filename", type=_FILE, metavar="PATH", help="The name of what `-` reads from standard input.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: as many as pay]")
+@click.option(
+    "--config",
+    multiple=True,
+    metavar="FILE | 'KEY = VALUE'",
+    help="Settings for all files from this file, or one setting as TOML.",
+)
 @click.option("--isolated", is_flag=True, help="Read no configuration file.")
+@click.option("--target-transformers", metavar="RELEASES", help="The Transformers that is meant: 4.57, or '>=4.53,<5'.")
+@click.option("--show-settings", is_flag=True, help="Tell the settings of the first file, and scan nothing.")
+@click.option("--show-files", is_flag=True, help="List the files that would be scanned, and scan nothing.")
 @click.option("--trace", metavar="FILE:LINE", help="Tell how the loss there was evaluated, and where it became opaque.")
 @click.option("--fix", is_flag=True, help="Apply safe fixes to the files.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, as a patch; change nothing.")
-@click.option("--unsafe-fixes", is_flag=True, help="Apply, or show, also fixes that assume something.")
+@click.option(
+    "--unsafe-fixes/--no-unsafe-fixes", default=None, help="Apply, or show, also fixes that assume something."
+)
 @click.option("--fix-only", is_flag=True, help="Fix, and do not report what remains.")
 @click.option(
     "--helpers",
     type=click.Choice(["private", "import"]),
-    default="private",
-    show_default=True,
-    help="Fixes add a private function, or import gafixer.accumulate.",
+    help="Fixes add a private function, or import gafixer.accumulate.  [default: private]",
 )
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
+@click.option("--ignore-noqa", is_flag=True, help="Report also what comments silence.")
+@click.option(
+    "--add-ignore",
+    is_flag=False,
+    flag_value="",
+    metavar="[=REASON]",
+    help="Silence what is found by a comment at each place, and report nothing.",
+)
+@click.option("--baseline", type=_FILE, metavar="FILE", help="Report only what this file does not know.")
+@click.option("--update-baseline", is_flag=True, help="Take down in that file what is found, and report nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")
 def scan(**options: object) -> None:
     """Scan files and folders, the working directory by default; `-` is standard input.
@@ -121,12 +186,13 @@ def scan(**options: object) -> None:
     setting, an internal error.
     """
     from gafixer import command
+    from gafixer.options import Options
 
-    sys.exit(command.scan(command.Options(**options)))  # type: ignore[arg-type]  # click checked them
+    sys.exit(command.scan(Options(**options)))  # type: ignore[arg-type]  # click checked them
 
 
 @cli.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=_rules)
 @click.option("--all", "every", is_flag=True, help="All rules.")
 def rule(code: str | None, every: bool) -> None:
     """Explain a rule, by code or name."""

@@ -7,17 +7,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import prefilter
+from gafixer.declared import NOTHING
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
+    from gafixer.analysis.requirements import Target
     from gafixer.analysis.source import Module, UnreadableError
     from gafixer.codemod.fixes import Fixer, Said
+    from gafixer.codemod.subjects import Subject
+    from gafixer.declared import Declared
     from gafixer.settings import Settings
 
-__all__ = ["Repaired", "Report", "check_source", "is_python", "repair", "trace", "wanted"]
+__all__ = [
+    "Repaired",
+    "Report",
+    "check_source",
+    "is_python",
+    "repair",
+    "trace",
+    "unreadable",
+    "wanted",
+    "wanted_notebook",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,17 @@ def wanted(source: bytes) -> bool:
     return False
 
 
+def wanted_notebook(source: bytes) -> bool:
+    """Whether a notebook is worth opening: what it holds may train, or it is no text at all."""
+    if prefilter.may_matter_in_json(source) or b"\0" in source:
+        return True
+    try:
+        source.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
 def is_python(source: bytes) -> bool:
     """Whether Python accepts the source; asked of files that are named, which the prefilter passes over."""
     from gafixer.analysis.source import syntax_error
@@ -71,21 +96,26 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
     try:
         module = Module.read(_name(path), path, source, whole=whole)
-        found = _fixable(module, project, settings) if prefilter.Matter.BACKWARD in about else []
-        found += [f for f in _others(module, project, about, settings) if f.code in settings.selected]
+        found = _fixable(module, project, settings, about)
+        found += [f for f in _of_users(module, project, about, settings) if f.code in settings.selected]
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
     except UnreadableError as error:
-        return Report((unreadable(path, error),) if "GA900" in settings.selected else ())
+        return Report(unreadable(path, error, settings))
     return Report(tuple(_loudest(found)))
 
 
-def _fixable(module: Module, project: Project, settings: Settings) -> list[Finding]:
-    """What is said of a module's sites, with fixes for what is shown."""
-    said, found = _said(module, project, settings)
+#: What a file must be about to have a loss that goes backward, by its own code or through `Trainer`.
+_SITES = prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER
+
+
+def _fixable(module: Module, project: Project, settings: Settings, about: prefilter.Matter) -> list[Finding]:
+    """What is said of a module's windows, heads and overrides, with fixes for what is shown."""
+    said, found = _said(module, project, settings, about)
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
     if not shown:
         return found
+    module.whole()
     fixer = _fixer(module, project, settings)
     made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
     return [dataclasses.replace(f, fix=made.get((f.code, f.place))) for f in found]
@@ -134,7 +164,7 @@ def _round(
     """The plans of all windows at once; where none is left, one window that needs more than one plan."""
     from gafixer.codemod import edits
 
-    said, found = _said(module, project, settings)
+    said, found = _said(module, project, settings, prefilter.matter(module.source.encode()))
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
     if not shown:
         return module.source, []
@@ -155,55 +185,79 @@ def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
     from gafixer.codemod.fixes import Fixer
 
     def scan(text: str) -> tuple[list[Said], list[Finding]]:
-        said, found = _said(module.changed(text), project, settings)
+        said, found = _said(module.changed(text), project, settings, prefilter.matter(text.encode()))
         return said, [f for f in found if f.severity.rank >= settings.min_severity.rank]
 
-    return Fixer(module.source, module.path, settings, scan)
+    return Fixer(module.source, module.path, settings, scan, _target(module, project, settings))
 
 
-def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:
-    """What is said of each site, and the findings that remain of it, in the order of the places."""
-    from gafixer import precedence, rulebook
-    from gafixer.analysis import build
+def _target(module: Module, project: Project, settings: Settings) -> Target:
+    """The releases of Transformers that are meant."""
+    from gafixer.analysis import requirements
 
-    rules = [r for r in rulebook.load() if r.check is not None]
+    return requirements.target(project.requirement(module.path), settings.target_transformers)
+
+
+def _said(
+    module: Module, project: Project, settings: Settings, about: prefilter.Matter
+) -> tuple[list[Said], list[Finding]]:
+    """What is said of each subject, and the findings that remain of it, in the order of the places."""
+    from gafixer import precedence
+
     found: list[Finding] = []
     said: list[Said] = []
-    for site in build.sites(module, project):
-        every = [f for rule in rules if rule.check is not None for f in rule.check(site)]
-        kept = [f for f in precedence.settle(every) if f.code in settings.selected]
-        every = [f for f in every if f.code in settings.selected]
+    for subject, made in _judged(module, project, settings, about):
+        every = [f for f in made if f.code in settings.selected]
+        kept = [f for f in precedence.settle(made) if f.code in settings.selected]
         if every:
-            said.append((site, tuple(every), tuple(kept)))
+            said.append((subject, tuple(every), tuple(kept)))
         found += kept
     return said, _loudest(found)
 
 
-def _others(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
-    """What the rules say of a module's heads and overrides; of one subject what precedence leaves."""
-    from gafixer import precedence, rulebook
+def _judged(
+    module: Module, project: Project, settings: Settings, about: prefilter.Matter
+) -> Iterator[tuple[Subject, list[Finding]]]:
+    """The windows, heads and overrides of a module, and all that the rules say of each."""
+    from gafixer import rulebook
+    from gafixer.analysis import build, heads, overrides
 
     rules = rulebook.load()
-    if about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER | prefilter.Matter.USER):
-        from gafixer.analysis import heads, overrides, requirements, uses
-
-        meant = requirements.target(project.requirement(module.path), settings.target_transformers)
-        for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
-            made = (f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant))
-            yield from precedence.settle(made)
-        for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
-            made = (
-                f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant)
-            )
-            yield from precedence.settle(made)
-        if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
-            for rule in rules:
-                if rule.check_uses is not None:
-                    yield from rule.check_uses(used, meant)
+    if about & _SITES:
+        for site in build.sites(module, project, settings.declared):
+            yield site, [f for rule in rules if rule.check is not None for f in rule.check(site)]
+    if not about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER):
+        return
+    meant = _target(module, project, settings)
+    for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
+        yield head, [f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant)]
+    for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
+        made = [f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant)]
+        yield override, made
 
 
-def trace(source: bytes, path: str, project: Project, row: int) -> str:
+def _of_users(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
+    """What the rules say of what a module uses of the library; it is said at the requirement."""
+    from gafixer import rulebook
+    from gafixer.analysis import uses
+
+    if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
+        for rule in rulebook.load():
+            if rule.check_uses is not None:
+                yield from rule.check_uses(used, _target(module, project, settings))
+
+
+def trace(
+    source: bytes,
+    path: str,
+    project: Project,
+    row: int,
+    declared: Declared = NOTHING,
+    label: Callable[[int], str] = str,
+) -> str:
     """How the loss that goes backward at (or nearest above or below) a row was evaluated, term by term.
+
+    `label` names a row of the file for a reader.
 
     Raises:
         UnreadableError: the file is no Python.
@@ -213,14 +267,16 @@ def trace(source: bytes, path: str, project: Project, row: int) -> str:
     from gafixer.report.trace import render
 
     module = Module.read(_name(path), path, source, whole=True)
-    sites = build.sites(module, project)
-    return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row)
+    sites = build.sites(module, project, declared)
+    return render(min(sites, key=lambda s: abs(s.backward.spot.row - row)) if sites else None, module, row, label)
 
 
-def unreadable(path: str, error: UnreadableError) -> Finding:
-    """The finding for a file that is no Python."""
+def unreadable(path: str, error: UnreadableError, settings: Settings) -> tuple[Finding, ...]:
+    """The finding for a file that is no Python, if that is wanted."""
+    if "GA900" not in settings.selected:
+        return ()
     here = Position(error.row, error.column)
-    return Finding(
+    found = Finding(
         "GA900",
         "unreadable",
         error.message,
@@ -229,6 +285,7 @@ def unreadable(path: str, error: UnreadableError) -> Finding:
         Place(path, Span(here, dataclasses.replace(here, column=here.column + 1))),
         help="mend the file, or exclude it",
     )
+    return (found,)
 
 
 def _name(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Which files a scan reads: named files always, in folders the Python files that git and the settings don't exclude."""
+"""Which files a scan reads: named ones always, in folders Python and notebooks that nothing excludes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gafixer import gitignore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["DEFAULT_EXCLUDE", "Glob", "NotAFileError", "find", "read", "reason", "text"]
+__all__ = ["DEFAULT_EXCLUDE", "Glob", "NotAFileError", "find", "read", "reason"]
 
 DEFAULT_EXCLUDE = (
     ".bzr",
@@ -101,14 +101,30 @@ class _Excluded:
         return bool(self._paths and self._paths.match(os.path.abspath(os.path.join(folder, name))))
 
 
-def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSError], None]) -> Iterator[str]:
-    """Files to scan: each path that is no folder, and the Python files below each that is one; each file once.
+def find(
+    paths: Iterable[str],
+    exclude: Callable[[str], tuple[Glob, ...]],
+    warn: Callable[[str, OSError], None],
+    *,
+    force: bool = False,
+) -> Iterator[str]:
+    """Files to scan: each path that is no folder, and Python files and notebooks below each that is one; each once.
 
-    `warn` is told of folders that can't be listed; what vanishes during the walk is passed over.
+    `exclude` gives what is passed over in a folder. `warn` is told of folders that can't be listed; what vanishes
+    during the walk is passed over. With `force` a path is passed over, too, that would not be found from here.
     """
-    excluded = _Excluded(exclude)
+    made: dict[tuple[Glob, ...], _Excluded] = {}
+
+    def excluded(folder: str) -> _Excluded:
+        globs = exclude(folder)
+        if globs not in made:
+            made[globs] = _Excluded(globs)
+        return made[globs]
+
     seen = set()
     for path in paths:
+        if force and _is_excluded(path, excluded):
+            continue
         for name in _walk(path, excluded, warn) if os.path.isdir(path) else [path]:
             key = os.path.abspath(name)
             if key not in seen:
@@ -116,7 +132,17 @@ def find(paths: Iterable[str], exclude: Iterable[Glob], warn: Callable[[str, OSE
                 yield name
 
 
-def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) -> Iterator[str]:
+def _is_excluded(path: str, excluded: Callable[[str], _Excluded]) -> bool:
+    """Whether something excludes the path or a folder that it lies in, up to the working directory."""
+    folder, name = os.path.split(os.path.relpath(path))
+    while name not in {"", os.curdir, os.pardir}:
+        if excluded(folder)(folder, name):
+            return True
+        folder, name = os.path.split(folder)
+    return False
+
+
+def _walk(root: str, excludes: Callable[[str], _Excluded], warn: Callable[[str, OSError], None]) -> Iterator[str]:
     stack = [(os.path.normpath(root), gitignore.around(root, read))]
     while stack:
         folder, ignored = stack.pop()
@@ -129,15 +155,20 @@ def _walk(root: str, excluded: _Excluded, warn: Callable[[str, OSError], None]) 
             warn(folder, error)
             continue
         ignored = ignored.read(folder, {entry.name for entry in entries if entry.name.startswith(".git")}, read)
+        excluded = excludes(folder)
         folders = []
         for entry in entries:
             name = entry.name
             if _is_folder(entry):
                 if not excluded(folder, name) and not ignored.folder(name):
                     folders.append((_join(folder, name), ignored.below(name)))
-            elif name.endswith(".py") and _is_file(entry) and not excluded(folder, name) and not ignored.python(name):
+            elif _is_ours(name) and _is_file(entry) and not excluded(folder, name) and not ignored.file(name):
                 yield _join(folder, name)
         stack.extend(reversed(folders))
+
+
+def _is_ours(name: str) -> bool:
+    return name.endswith((".py", ".ipynb"))
 
 
 def _join(folder: str, name: str) -> str:
@@ -185,15 +216,3 @@ def read(path: str) -> bytes:
 def reason(error: OSError) -> str:
     """Why a file can't be read, in a few words."""
     return (error.strerror or str(error)).lower()
-
-
-def text(source: bytes) -> str:
-    """The source as characters, for showing it: what can't be decoded becomes U+FFFD."""
-    import io
-    import tokenize
-
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-    except SyntaxError:
-        encoding = "utf-8"
-    return source.decode(encoding, "replace")

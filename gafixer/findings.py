@@ -80,12 +80,16 @@ class Span:
     end: Position
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Place:
-    """A span of a file. `filename` is the path as the scan was given it."""
+    """A span of a file. `filename` is the path as the scan was given it.
+
+    In a notebook rows count in a cell, and `cell` is its number among all cells, from 1.
+    """
 
     filename: str
     span: Span
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +103,11 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the text of `span` with `content`."""
+    """Replace the text of `span` with `content`; in a notebook, in the cell of this number."""
 
     span: Span
     content: str
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,6 @@ class Finding:
     fix: Fix | None = None
 
     @property
-    def order(self) -> tuple[str, Span, str]:
+    def order(self) -> tuple[str, int, Span, str]:
         """Sort key: file, place, code."""
-        return (self.place.filename, self.place.span, self.code)
+        return (self.place.filename, self.place.cell or 0, self.place.span, self.code)

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import errno
-import io
 import os
 import re
 import shutil
 import stat
 import tempfile
-import tokenize
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gafixer import files
+from gafixer import files, programs
 from gafixer.findings import Applicability
 from gafixer.scan import Failure, Scanner
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open can't be removed
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gafixer.findings import Edit, Finding
+    from gafixer.baseline import Baseline
+    from gafixer.findings import Finding, Fix
+    from gafixer.programs import Opened
     from gafixer.report.names import Names
-    from gafixer.settings import Settings
+    from gafixer.settings import Hierarchy
 
-__all__ = ["Changed", "accepted", "change", "encoded", "patch", "repair", "write"]
+__all__ = ["Changed", "accepted", "change", "patch", "repair", "write"]
 
-_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+#: A file of ours that is not yet whole. Nobody calls one of their own so, and it may be removed.
+_PREFIX, _SUFFIX = ".gafixer-write-", ".tmp"
+_UNFINISHED = re.compile(rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}{re.escape(_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A file with its fixes made, in memory: its text before and after, its bytes, what was mended."""
+    """A file with its fixes made, in memory: its program before and after, its new bytes, what was mended."""
 
     path: str
+    file: Opened
     old: str
     new: str
     content: bytes
@@ -51,27 +60,52 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
-def change(source: bytes, path: str, settings: Settings, *, unsafe: bool) -> Changed | Failure | None:
-    """Fix one file in memory; None where there is nothing to fix."""
-    from gafixer.codemod import edits
+def change(source: bytes, path: str, settings: Hierarchy, baseline: Baseline | None = None) -> Changed | Failure | None:
+    """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix."""
+    from gafixer.analysis.source import UnreadableError
 
-    repaired = Scanner(settings).repair(source, path, lambda finding: accepted(finding, unsafe=unsafe))
+    try:
+        file, _ = programs.opened(source, path).sound()
+    except UnreadableError:  # found when it was scanned
+        return None
+    unsafe = settings.of(path).unsafe_fixes
+
+    def accept(finding: Finding, now: bytes) -> bool:
+        return accepted(finding, unsafe=unsafe) and (baseline is None or not baseline.knows(finding, now.decode()))
+
+    repaired = Scanner(settings).repair(file.code, path, accept)
     if repaired is None or isinstance(repaired, Failure):
         return repaired
-    content = encoded(source, edits.between(repaired.old, repaired.new))
-    return Changed(path, repaired.old, repaired.new, content, repaired.fixed)
+    try:
+        content = file.content(repaired.old, repaired.new)
+    except ValueError as error:
+        return Failure(path, f"not fixed: {error}")
+    # The edits of one fix speak of the text that the fixes before it left.
+    fixed = tuple(file.placed(dataclasses.replace(f, fix=_prose(f.fix))) for f in repaired.fixed)
+    return Changed(path, file, repaired.old, repaired.new, content, fixed)
+
+
+def _prose(fix: Fix | None) -> Fix | None:
+    return fix and dataclasses.replace(fix, edits=())
 
 
 def repair(
-    findings: Iterable[Finding], settings: Settings, *, unsafe: bool, keep: bool
+    findings: Iterable[Finding], settings: Hierarchy, baseline: Baseline | None, *, keep: bool
 ) -> tuple[list[Changed], list[Failure]]:
     """Fix the files that have findings with an accepted fix; `keep` writes them."""
     changed: list[Changed] = []
     failures: list[Failure] = []
-    paths = dict.fromkeys(f.place.filename for f in findings if accepted(f, unsafe=unsafe))
+    told = list(findings)
+    paths = dict.fromkeys(
+        f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
+    )
     for path in paths:
         try:
-            made = change(files.read(path), path, settings, unsafe=unsafe)
+            source = files.read(path)
+            if _is_program(path):
+                made = change(source, path, settings, baseline)
+            else:
+                made = _edited(source, path, told, settings)
             if isinstance(made, Changed):
                 if keep:
                     write(path, made.content)
@@ -83,28 +117,29 @@ def repair(
     return changed, failures
 
 
-def patch(changed: Sequence[Changed], names: Names) -> str:
-    """One patch of all files, for `git apply`; paths are relative to the working directory."""
+def _is_program(path: str) -> bool:
+    return path.endswith((".py", ".pyi")) or programs.is_notebook(path)
+
+
+def _edited(source: bytes, path: str, findings: Iterable[Finding], settings: Hierarchy) -> Changed | Failure | None:
+    """A file that is no program, such as one of requirements: nothing hides behind its findings."""
     from gafixer.codemod import edits
 
-    return "".join(edits.unified(c.old, c.new, names.relative(c.path)) for c in changed)
+    unsafe = settings.of(path).unsafe_fixes
+    mine = [f for f in findings if f.place.filename == path and accepted(f, unsafe=unsafe)]
+    made = {edit for f in mine if f.fix is not None for edit in f.fix.edits}
+    if len({edit.span for edit in made}) != len(made):
+        return Failure(path, "not fixed: its requirement is asked to be two things")
+    file = programs.Script(source)
+    old = file.text(None)
+    new = edits.apply(old, made)
+    fixed = tuple(dataclasses.replace(f, fix=_prose(f.fix)) for f in mine)
+    return Changed(path, file, old, new, file.content(old, new), fixed)
 
 
-def encoded(source: bytes, made: Iterable[Edit]) -> bytes:
-    """A file's bytes with edits of whole lines made: BOM, encoding and the ends of all other lines stay.
-
-    New lines end as most lines of the file do.
-    """
-    mark = b"\xef\xbb\xbf" if source.startswith(b"\xef\xbb\xbf") else b""
-    encoding = tokenize.detect_encoding(io.BytesIO(source).readline)[0].removesuffix("-sig")
-    lines = [line for line in _END.split(source[len(mark) :].decode(encoding)) if line]
-    ends = Counter(line[len(line.rstrip("\r\n")) :] for line in lines)
-    end = max((e for e in ends if e), key=lambda e: ends[e], default="\n")
-    for edit in sorted(made, key=lambda e: e.span, reverse=True):
-        last = edit.span.end.row - 1 + (edit.span.end.column > 1)
-        content = edit.content.replace("\n", end)
-        lines[edit.span.start.row - 1 : last] = [content]
-    return mark + "".join(lines).encode(encoding)
+def patch(changed: Sequence[Changed], names: Names) -> str:
+    """One patch of all files, as git applies it but for notebooks; paths are relative to the working directory."""
+    return "".join(c.file.patch(c.old, c.new, names.relative(c.path)) for c in changed)
 
 
 def write(path: str, content: bytes) -> None:
@@ -116,14 +151,49 @@ def write(path: str, content: bytes) -> None:
     target = os.path.realpath(path)
     if not stat.S_IMODE(Path(target).stat().st_mode) & 0o222 or not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "read-only file")
-    descriptor, name = tempfile.mkstemp(prefix=".gafixer-", dir=Path(target).parent)
+    folder = Path(target).parent
+    _sweep(folder)
+    descriptor, name = _temporary(folder)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
-        shutil.copymode(target, name)
-        Path(name).replace(target)
+            shutil.copymode(target, name)
+            if fcntl is not None:  # held until it is in place; elsewhere a file that is open can't be moved either
+                Path(name).replace(target)
+        if fcntl is None:
+            Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _temporary(folder: Path) -> tuple[int, str]:
+    """A new file that is held: made again where another run's sweep came between its making and its holding."""
+    while True:
+        descriptor, name = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
+        with contextlib.suppress(BlockingIOError):
+            _hold(descriptor)
+            if Path(name).exists():
+                return descriptor, name
+        os.close(descriptor)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a run that was killed left in a folder; what another run is writing is held by it and stays."""
+    left = [path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name)]
+    for path in filter(Path.is_file, left):
+        with contextlib.suppress(OSError), path.open("rb") as handle:
+            _hold(handle.fileno())
+            path.unlink()
+
+
+def _hold(descriptor: int) -> None:
+    """Lock a file until it is closed.
+
+    Raises:
+        OSError: somebody else holds it.
+    """
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

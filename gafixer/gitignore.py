@@ -23,6 +23,10 @@ class _Patterns:
     all: GitIgnoreSpec
     python: GitIgnoreSpec
 
+    def deciding(self, name: str) -> GitIgnoreSpec:
+        """Those that can decide about a file of this name."""
+        return self.python if name.endswith(".py") else self.all
+
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
@@ -38,10 +42,10 @@ class Ignored:
                 return verdict
         return False
 
-    def python(self, name: str) -> bool:
-        """Whether git ignores the Python file of this name, given that it ignores none of the folders above."""
+    def file(self, name: str) -> bool:
+        """Whether git ignores the file of this name, given that it ignores none of the folders above."""
         for patterns, prefix in reversed(self.files):
-            verdict = patterns.python.check_file(prefix + name).include
+            verdict = patterns.deciding(name).check_file(prefix + name).include
             if verdict is not None:
                 return verdict
         return False

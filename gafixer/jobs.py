@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from gafixer.settings import Settings
+    from gafixer.settings import Hierarchy
 
 __all__ = ["scan"]
 
@@ -26,7 +26,7 @@ _TRIAL = 0.2
 _CHUNK = 32
 
 
-def scan(paths: Sequence[str], settings: Settings, jobs: int | None, tick: Callable[[int], None]) -> Iterator[Outcome]:
+def scan(paths: Sequence[str], settings: Hierarchy, jobs: int | None, tick: Callable[[int], None]) -> Iterator[Outcome]:
     """The outcomes of the files that came to something, in any order; `tick` is told of each file that is done.
 
     `jobs` is the number of processes, this one included; None: one, and all processors once that saves time.
@@ -60,7 +60,7 @@ def _pays(done: int, files: int, seconds: float, most: int) -> bool:
 
 
 def _shared(
-    paths: Sequence[str], settings: Settings, most: int, scanner: Scanner, tick: Callable[[int], None]
+    paths: Sequence[str], settings: Hierarchy, most: int, scanner: Scanner, tick: Callable[[int], None]
 ) -> Iterator[Outcome]:
     """Other processes take chunks from the front, this one from the back, until they meet."""
     size = max(1, min(_CHUNK, len(paths) // (most * 4)))
@@ -93,7 +93,7 @@ class _Team:
     one which ends processes is named. Executors of the standard library lose track when a process dies, or hang.
     """
 
-    def __init__(self, chunks: deque[Sequence[str]], settings: Settings, tick: Callable[[int], None]) -> None:
+    def __init__(self, chunks: deque[Sequence[str]], settings: Hierarchy, tick: Callable[[int], None]) -> None:
         self.chunks = chunks
         self._suspects: deque[Sequence[str]] = deque()
         self._settings = settings
@@ -181,7 +181,7 @@ def _says(outcome: Outcome) -> bool:
     return outcome is not NOTHING
 
 
-def _work(line: Connection, settings: Settings) -> None:
+def _work(line: Connection, settings: Hierarchy) -> None:
     """Another process: chunks in, what they came to out. Ctrl-C ends it at once and without a word."""
     import signal
 

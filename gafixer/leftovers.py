@@ -90,6 +90,10 @@ def backward_after_loop(site: Site) -> bool:
         if inner and term.atom.accumulated is None:
             for event in site.events:
                 for loop in event.loops:
-                    if loop.id == inner[0] and loop.trips is not None and STEPS_NAME.search(text(loop.trips)):
+                    if (
+                        loop.id == inner[0]
+                        and loop.trips is not None
+                        and site.window.declared.is_steps(text(loop.trips))
+                    ):
                         return True
     return False

@@ -1,18 +1,18 @@
-"""The scan of a file: read, prefilter, check, suppress."""
+"""The scan of a file: read, prefilter, check, heed its comments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gafixer import engine, files
+from gafixer import comments, engine, files, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gafixer.analysis.project import Project
     from gafixer.findings import Finding
-    from gafixer.settings import Settings
+    from gafixer.settings import Hierarchy
 
 __all__ = ["NOTHING", "Failure", "Outcome", "Scanner"]
 
@@ -45,8 +45,8 @@ NOTHING: Final = Outcome()
 class Scanner:
     """Scans file after file with one project. The analysis is imported when the first file needs it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Hierarchy) -> None:
+        self.settings = settings
         self._project: Project | None = None
 
     @property
@@ -73,39 +73,87 @@ class Scanner:
             source = files.read(path)
         except OSError:  # told when it was scanned
             return NOTHING
-        return NOTHING if engine.wanted(source) else self.source(source, path, named=True)
+        known = engine.wanted_notebook if programs.is_notebook(path) else engine.wanted
+        return NOTHING if known(source) else self.source(source, path, named=True)
 
     def source(self, source: bytes, path: str, *, named: bool = False) -> Outcome:
         """Scan a file that was read already. What goes wrong in the analysis is told, never raised.
 
         Of a file in a folder only what may train is looked at; one that is `named` has to be Python in any case.
         """
-        if not engine.wanted(source) and not (named and not engine.is_python(source)):
-            return NOTHING
+        if programs.is_notebook(path):
+            if not named and not engine.wanted_notebook(source):
+                return NOTHING
+            from gafixer.analysis.source import UnreadableError
+
+            try:
+                return self._program(programs.opened(source, path), path, named=named)
+            except UnreadableError as error:
+                return Outcome(engine.unreadable(path, error, self.settings.of(path)))
+        return self._program(programs.Script(source), path, named=named)
+
+    def _program(self, file: programs.Opened, path: str, *, named: bool) -> Outcome:
         try:
-            report = engine.check_source(source, path, self.project, self._settings)
+            if engine.wanted(file.code) or (named and not engine.is_python(file.code)):
+                sound, errors = file.sound()
+                found = engine.check_source(sound.code, path, self.project, self.settings.of(path)).findings
+            elif comments.judges(file.code):
+                sound, errors, found = file, (), ()
+            else:
+                return NOTHING
+            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self.settings.of(path))]
+            here, elsewhere = self._settled(sound.code, path, found)
+            every = (*told, *map(sound.placed, (*here, *elsewhere)))
+            return Outcome(every) if every else NOTHING
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
-        if not report.findings:
-            return NOTHING
-        from gafixer.suppress import suppress
 
-        # A finding may stand in another file, at a requirement: comments of this one don't speak of it.
-        here = tuple(finding for finding in report.findings if finding.place.filename == path)
-        elsewhere = tuple(finding for finding in report.findings if finding.place.filename != path)
-        return Outcome((*suppress(source, here), *elsewhere))
+    def _settled(
+        self, source: bytes, path: str, found: tuple[Finding, ...]
+    ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+        """The findings in a file, as its comments leave them, and those in others: at a requirement, for example."""
+        settings = self.settings.of(path)
+        here = tuple(finding for finding in found if finding.place.filename == path)
+        others = [finding for finding in found if finding.place.filename != path]
+        elsewhere = tuple(f for f in others if f.code in self.settings.of(f.place.filename).selected)
+        if not settings.ignore_comments and comments.speaks(source):
+            here = comments.settle(source, path, here, settings.selected)
+        return here, elsewhere
 
-    def repair(self, source: bytes, path: str, accept: Callable[[Finding], bool]) -> engine.Repaired | Failure | None:
-        """Fix a file in memory: the findings that `accept` takes and that no comment silences."""
-        from gafixer.suppress import suppress
+    def repair(
+        self, source: bytes, path: str, accept: Callable[[Finding, bytes], bool]
+    ) -> engine.Repaired | Failure | None:
+        """Fix a program in memory: the findings that `accept` takes (with its bytes then) and no comment silences."""
+        settings = self.settings.of(path)
 
         def take(finding: Finding, now: bytes) -> bool:
-            return accept(finding) and bool(suppress(now, [finding]))
+            return accept(finding, now) and (settings.ignore_comments or bool(comments.suppress(now, [finding])))
 
         try:
-            return engine.repair(source, path, self.project, self._settings, take)
+            made = engine.repair(source, path, self.project, settings, take)
+            return self._without_idle(source, path, made, accept)
         except Exception as error:  # one file's trouble is not the other files'
             return _internal(path, error)
+
+    def _without_idle(
+        self, source: bytes, path: str, made: engine.Repaired | None, accept: Callable[[Finding, bytes], bool]
+    ) -> engine.Repaired | None:
+        """What a fix left, without the comments that silence nothing, where that is accepted."""
+        if not comments.judges(source) or self.settings.of(path).ignore_comments:
+            return made
+        from gafixer.analysis.source import decode
+        from gafixer.codemod import edits
+
+        old = decode(source) if made is None else made.old
+        new = old if made is None else made.new
+        now = new.encode()
+        found = engine.check_source(now, path, self.project, self.settings.of(path)).findings
+        here, _ = self._settled(now, path, found)
+        idle = tuple(finding for finding in here if finding.code == comments.UNUSED and accept(finding, now))
+        if not idle:
+            return made
+        new = edits.apply(new, [edit for finding in idle if finding.fix is not None for edit in finding.fix.edits])
+        return engine.Repaired(old, new, (*(made.fixed if made is not None else ()), *idle))
 
 
 def _internal(path: str, error: Exception) -> Failure:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from gafixer import engine, scan
 from gafixer.cli import main
 from gafixer.findings import Applicability, Confidence, Finding, Fix, Place, Position, Related, Role, Severity, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ASKED = re.compile(r"(GA\d{3}) (error|warning|info)( safe)?")
 
@@ -40,9 +44,11 @@ def check_source(source: bytes, path: str, project: object, settings: object) ->
     return engine.Report(tuple(finding for finding in found if finding.code in settings.selected))  # type: ignore[attr-defined]  # the front hands Settings over
 
 
-def trace(source: bytes, path: str, project: object, row: int) -> str:
+def trace(
+    source: bytes, path: str, project: object, row: int, declared: object = None, label: Callable[[int], str] = str
+) -> str:
     """The line itself."""
-    return f"{path} {row}\n{source.decode().splitlines()[row - 1]}"
+    return f"{path} {label(row)}\n{source.decode().splitlines()[row - 1]}"
 
 
 scan.Scanner.project = None  # type: ignore[assignment]  # nothing is imported

@@ -38,3 +38,12 @@ def test_ratio_is_that_of_the_medians() -> None:
 
     compared = Comparison(runs(1.0, 1.0, 9.0), runs(2.0, 0.5, 2.0))
     assert (compared.seconds, compared.ratio, compared.spread) == ((1.0, 2.0), 0.5, (0.5, 4.5))
+
+
+def test_growth(tmp_path: Path) -> None:
+    """Trees of the sizes that were asked for, and the line through them."""
+    (tmp_path / "a.py").write_text("x = 1\n")
+    command = [sys.executable, "-m", "tests.benchmarks.growth", str(tmp_path), "--counts", "1,120", "--times", "1"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line.split()[:2] for line in shown[1:3]] == [["1", "files"], ["120", "files"]]
+    assert shown[3].endswith(" us a file")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gafixer import files
 from gafixer.files import DEFAULT_EXCLUDE, Glob
+from gafixer.programs import Script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,12 @@ def tree(root: Path, **contents: str) -> Path:
 
 def names(*paths: Path, exclude: tuple[Glob, ...] = tuple(map(Glob, DEFAULT_EXCLUDE)), base: Path) -> list[str]:
     """What is found, relative to `base`."""
-    return [os.path.relpath(path, base) for path in files.find(map(str, paths), exclude, no_warning)]
+    return [os.path.relpath(path, base) for path in files.find(map(str, paths), lambda folder: exclude, no_warning)]
+
+
+def nothing(folder: str) -> tuple[Glob, ...]:
+    """Nothing is passed over."""
+    return ()
 
 
 def no_warning(folder: str, error: OSError) -> None:
@@ -57,8 +63,8 @@ def test_paths_are_named_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Relative stays relative, and `.` is not repeated."""
     tree(tmp_path, **empty("a.py", "x/b.py"))
     monkeypatch.chdir(tmp_path)
-    assert list(files.find(["."], [], no_warning)) == ["a.py", "x/b.py"]
-    assert list(files.find(["x/../x/", "./a.py"], [], no_warning)) == ["x/b.py", "./a.py"]
+    assert list(files.find(["."], nothing, no_warning)) == ["a.py", "x/b.py"]
+    assert list(files.find(["x/../x/", "./a.py"], nothing, no_warning)) == ["x/b.py", "./a.py"]
 
 
 def test_default_exclude(tmp_path: Path) -> None:
@@ -66,6 +72,27 @@ def test_default_exclude(tmp_path: Path) -> None:
     tree(tmp_path, **empty("a.py", ".venv/b.py", "x/node_modules/c.py", "site-packages/d.py"))
     assert names(tmp_path, base=tmp_path) == ["a.py"]
     assert names(tmp_path / "site-packages", base=tmp_path) == ["site-packages/d.py"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "left"),
+    [
+        ("b.py", ["a.py", "x/a.py"]),
+        ("x", ["a.py", "b.py"]),
+        ("y/b.py", ["a.py", "x/a.py"]),
+        ("y/x/*", ["a.py", "b.py"]),
+        ("..", ["a.py", "b.py", "x/a.py"]),
+    ],
+)
+def test_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, left: list[str]) -> None:
+    """What is named is passed over if it, or a folder that it lies in, is excluded; folders above do not count."""
+    tree(tmp_path / "y", **empty("a.py", "b.py", "x/a.py"))
+    monkeypatch.chdir(tmp_path / "y")
+    glob = (Glob(pattern, str(tmp_path)), Glob("y"))
+    named = ["a.py", str(tmp_path / "y" / "b.py"), "x/a.py"]
+    found = list(files.find(named, lambda folder: glob, no_warning, force=True))
+    assert [os.path.relpath(path) for path in found] == [path for path in ["a.py", "b.py", "x/a.py"] if path in left]
+    assert list(files.find(named, lambda folder: glob, no_warning)) == named
 
 
 @pytest.mark.parametrize(
@@ -178,7 +205,9 @@ def test_named_folder_is_meant(tmp_path: Path) -> None:
 def test_pathspec_is_imported_only_for_patterns(tmp_path: Path) -> None:
     """A tree without ignore patterns does not pay for them."""
     tree(tmp_path, **empty("a.py"), **{".gitignore": "# nothing yet\n\n"})
-    code = "import sys; from gafixer import files; assert list(files.find(['.'], [], print)) == ['a.py']; "
+    code = (
+        "import sys; from gafixer import files; assert list(files.find(['.'], lambda folder: (), print)) == ['a.py']; "
+    )
     for patterns, imported in [("", False), ("b.py\n", True)]:
         (tmp_path / ".gitignore").write_text(patterns)
         check = f"{code} assert ('pathspec' in sys.modules) is {imported}"
@@ -207,7 +236,7 @@ def test_deep_tree(tmp_path: Path) -> None:
         folders.append(folders[-1] / "d")
         folders[-1].mkdir()
     (folders[-1] / "a.py").touch()
-    assert len(list(files.find([str(tmp_path)], [], no_warning))) == 1
+    assert len(list(files.find([str(tmp_path)], nothing, no_warning))) == 1
     (folders[-1] / "a.py").unlink()
     for folder in reversed(folders[1:]):  # removing trees recurses in the standard library
         folder.rmdir()
@@ -227,7 +256,7 @@ def test_unlisted_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "scandir", scandir)
     told: list[tuple[str, str]] = []
-    found = list(files.find([str(tmp_path)], [], lambda folder, error: told.append((folder, files.reason(error)))))
+    found = list(files.find([str(tmp_path)], nothing, lambda folder, error: told.append((folder, files.reason(error)))))
     assert [os.path.relpath(path, tmp_path) for path in found] == ["a.py", "x/d.py"]
     assert told == [(f"{tmp_path}/secret", "permission denied")]
 
@@ -258,4 +287,4 @@ def test_read(tmp_path: Path) -> None:
 )
 def test_text(source: bytes, text: str) -> None:
     """The declared encoding, and no refusal."""
-    assert files.text(source) == text
+    assert Script(source).text(None) == text

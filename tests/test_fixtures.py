@@ -12,15 +12,7 @@ from tests.command import REAL, gafixer
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PROJECTS = sorted(path.parent.name for path in FIXTURES.glob("*/expected.json"))
 
-#: What the scan doesn't say right yet. Strict: whoever mends one takes it off the list.
-NOT_YET = {
-    "image_trainer": "a loss that a subclass in another file computes is not seen",
-}
-
-every_project = pytest.mark.parametrize(
-    "project",
-    [pytest.param(name, marks=pytest.mark.xfail(reason=NOT_YET[name]) if name in NOT_YET else ()) for name in PROJECTS],
-)
+every_project = pytest.mark.parametrize("project", PROJECTS)
 
 Said = tuple[str, int, str, str]
 

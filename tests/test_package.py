@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gafixer import rulebook
+from gafixer.settings import schema
 
 ROOT = Path(__file__).parents[1]
 RULES = sorted(path.name for path in (ROOT / "rules").glob("GA*") if path.is_dir())
@@ -62,7 +63,10 @@ def test_wheel(built: Path) -> None:
     assert sorted(files) == RULES
     assert all(expected(folder) <= files[folder] for folder in RULES)
     data = {f"gafixer/data/{path.name}" for path in (ROOT / "gafixer" / "data").glob("*.json")}
-    assert data | {"gafixer/py.typed"} <= set(names)
+    page = {f"gafixer/parity/page/{path.name}" for path in (ROOT / "gafixer" / "parity" / "page").glob("page.*")}
+    assert data
+    assert page
+    assert data | page | {"gafixer/py.typed"} <= set(names)
     assert not [name for name in names if name.startswith("tests") or "__pycache__" in name]
 
 
@@ -105,6 +109,12 @@ main()
 def test_rules_are_found_where_this_is_installed() -> None:
     """An editable install, too, has them as `gafixer.rules`."""
     assert [rulebook.folder(code) for code in rulebook.catalogue()] == RULES
+
+
+def test_settings_schema_is_current() -> None:
+    """What ships is what the table of keys and the rules make: `python -m gafixer.settings.schema`."""
+    shipped_schema = ROOT / "gafixer" / "data" / "settings.schema.json"
+    assert shipped_schema.read_text(encoding="utf-8") == schema.render()
 
 
 def test_names_are_those_of_the_folders() -> None:

@@ -9,12 +9,12 @@ import pytest
 from gafixer import engine, files, jobs, scan
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 from gafixer.scan import NOTHING, Scanner
-from gafixer.settings import Settings
+from gafixer.settings import Hierarchy, Layer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SETTINGS = Settings(frozenset({"GA101"}))
+SETTINGS = Hierarchy(Layer(select=("GA101",)), isolated=True)
 FOUND = Finding(
     "GA101",
     "mean-over-steps",

@@ -10,7 +10,7 @@ from gafixer.analysis.spelling import peel, text
 from gafixer.analysis.values import Called, Const, External, Sym, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from gafixer.analysis.source import Module
 
@@ -27,7 +27,7 @@ def accelerate_steps(receiver: Value | None, modules: Iterable[Module]) -> Value
     if isinstance(made, Called) and text(made.func).endswith("Accelerator") and isinstance(made.func, External):
         given = dict(made.keywords)
         return _given(given)
-    found = list(_constructors(modules))
+    found = [node for module in modules for node in module.once(_constructors)]
     if not found:
         return None
     for node in found:
@@ -57,14 +57,15 @@ def _given(keywords: dict[str, Value]) -> Value | None:
     return None if "**" in keywords else Const(1)
 
 
-def _constructors(modules: Iterable[Module]) -> Iterator[ast.Call]:
-    for module in modules:
-        if "Accelerator(" not in module.source:
-            continue
-        for statement in module.statements():
-            for node in ast.walk(statement):
-                match node:
-                    case ast.Call(func=ast.Name(id="Accelerator") | ast.Attribute(attr="Accelerator")):
-                        yield node
-                    case _:
-                        pass
+def _constructors(module: Module) -> list[ast.Call]:
+    if "Accelerator(" not in module.source:
+        return []
+    found = []
+    for statement in module.statements():
+        for node in ast.walk(statement):
+            match node:
+                case ast.Call(func=ast.Name(id="Accelerator") | ast.Attribute(attr="Accelerator")):
+                    found.append(node)
+                case _:
+                    pass
+    return found

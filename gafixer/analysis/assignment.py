@@ -24,7 +24,6 @@ from gafixer.analysis.values import (
     Term,
     Value,
 )
-from gafixer.data.frameworks import STEPS_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +57,7 @@ def assign_name(run: Interpreter, name: str, value: Value) -> None:
     value = bounded(value)
     if isinstance(value, Item | Element | Called):
         value = Sym(name, value, run.loops)
-    elif STEPS_NAME.search(name) and (kept := _named_number(name, value, run.loops)) is not None:
+    elif run.declared.is_steps(name) and (kept := _named_number(name, value, run.loops)) is not None:
         value = kept
     scope.env[name] = value
     scope.assigned[name] = run.loops

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, evidence, given, implicit, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, ignite, implicit, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
@@ -27,11 +27,15 @@ from gafixer.analysis.values import (
     Value,
 )
 from gafixer.analysis.windows import Shape
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
     from gafixer.analysis.windows import Window
+    from gafixer.declared import Declared
     from gafixer.findings import Place
 
 __all__ = ["sites"]
@@ -39,13 +43,16 @@ __all__ = ["sites"]
 _RANKS = re.compile(
     r"DistributedDataParallel|\bDDP\(|FullyShardedDataParallel|fully_shard|init_process_group|\bFSDP\(|fabric\.setup|Accelerator\("
 )
+#: A name that is assigned what is made of itself, and how many lines above a loss call that is looked for.
+_REBINDS = re.compile(r"\s*(\w+)\s*=\s*.*\b\1\b")
+_ABOVE = 8
 _DROP_LAST = re.compile(r"drop_last\s*=\s*True")
 
 
-def sites(module: Module, project: Project) -> list[Site]:
+def sites(module: Module, project: Project, declared: Declared = NOTHING) -> list[Site]:
     """One site per backward call of a module, each seen from the run that shows most of it."""
     best: dict[tuple[Spot, int], Site] = {}
-    for run in [*roots.runs(module, project), *implicit.runs(module, project)]:
+    for run in [*roots.runs(module, project, declared), *implicit.runs(module, project, declared)]:
         maker = _Maker(module, run, project)
         for event in run.events:
             if event.kind is EventKind.BACKWARD and windows.trains(event):
@@ -69,6 +76,7 @@ class _Maker:
     def __init__(self, module: Module, run: roots.Run, project: Project) -> None:
         self._module = module
         self._project = project
+        self._declared = run.interpreter.declared
         self._modules = run.interpreter.names.modules
         self._events = run.events
         # The scanned module first: what it says itself counts before what it imports.
@@ -76,7 +84,7 @@ class _Maker:
         self._around = evidence.Surroundings([module, *others])
 
     def site(self, backward: Event) -> Site:
-        window = windows.find(backward, list(self._events))
+        window = dataclasses.replace(windows.find(backward, list(self._events)), declared=self._declared)
         framework = backward.framework
         told = self._framework_steps(backward, window)
         framework_steps = told.value if told is not None else None
@@ -97,20 +105,16 @@ class _Maker:
             steps_given=told.where if told is not None else None,
             accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
             by_epoch=window.loop is not None and window.loop.trips is None,
-            ranks=self._search(_RANKS, "several ranks average their gradients here"),
-            drop_last=self._search(_DROP_LAST, "the short last batch is dropped here"),
+            ranks=self._search(_ranks),
+            drop_last=self._search(_drops_last),
             modules=tuple((module.path, module.source) for module in self._around.modules),
         )
 
     def _place(self, spot: Spot) -> Place:
         return self._modules.get(spot.path, self._module).place(spot)
 
-    def _search(self, pattern: re.Pattern[str], message: str) -> Evidence | None:
-        for module in self._around.modules:
-            match = pattern.search(module.source)
-            if match is not None:
-                return Evidence(module.line_spot(match.start()), message)
-        return None
+    def _search(self, look: Callable[[Module], Evidence | None]) -> Evidence | None:
+        return next((found for m in self._around.modules if (found := m.once(look)) is not None), None)
 
     def _reported(self, event: Event, window: Window) -> tuple[LossTerm, ...]:
         parts = terms.losses(event.value or Const(None), event.spot)[0]
@@ -125,6 +129,8 @@ class _Maker:
 
     def _framework_steps(self, backward: Event, window: Window) -> given.Given | None:
         """What the framework's backward divides by; None where it doesn't."""
+        if backward.undivided:
+            return None
         match backward.framework:
             case Framework.ACCELERATE:
                 seen = accelerate_steps(backward.subject, self._around.modules)
@@ -133,6 +139,13 @@ class _Maker:
                 return None if seen is None or seen == Const(1) else given.Given(seen)
             case Framework.DEEPSPEED:
                 return given.deepspeed(self._around.modules, self._project.settings(self._module.path))
+            case Framework.IGNITE:
+                steps = ignite.given(backward.subject)
+                return None if steps is None or steps == Const(1) else given.Given(steps)
+            case Framework.COMPOSER:
+                return given.composer(self._around.modules, self._project.settings(self._module.path))
+            case Framework.TRAINER if backward.subject is not None:
+                return given.Given(Sym("gradient_accumulation_steps"))
             case Framework.LIGHTNING if backward.subject == AUTOMATIC:
                 found = given.lightning(self._around.modules, self._project.settings(self._module.path))
                 return None if found is None or found.value == Const(1) else found
@@ -159,7 +172,8 @@ class _Maker:
             case Shape.NESTED:
                 return window.loop is not None
             case Shape.FRAMEWORK:
-                return framework_steps is not None or window.guard is not None
+                told = framework_steps is not None or window.guard is not None
+                return told or window.backward.framework is Framework.TRAINER
             case _:
                 return True
 
@@ -192,7 +206,7 @@ class _Maker:
         scale = terms.scale(atom, tuple(found))
         counts = any(d.divisor is Divisor.LOCAL_ITEMS and d.power < 0 for d in found)
         items, variation, said = evidence.judge(
-            atom, self._text(atom.spot), self._around, counts and _is_masked(atom, found)
+            atom, self._shapes(atom.spot), self._around, counts and _is_masked(atom, found)
         )
         if scale is Scale.UNKNOWN and atom.kind is Kind.REDUCED:
             scale = Scale.SUM
@@ -204,6 +218,16 @@ class _Maker:
             return ""
         return "\n".join(module.line(row) for row in range(spot.row, spot.end_row + 1))
 
+    def _shapes(self, spot: Spot) -> str:
+        """The text of a loss call, and of the assignments just above that reshape what it is given."""
+        call = self._text(spot)
+        module = self._modules.get(spot.path)
+        if module is None:
+            return call
+        names = set(re.findall(r"[A-Za-z_]\w*", call))
+        above = (module.line(row) for row in range(max(1, spot.row - _ABOVE), spot.row))
+        return "\n".join([*(line for line in above if (m := _REBINDS.match(line)) and m[1] in names), call])
+
     def _rescales(self, backward: Event, window: Window) -> list[Division]:
         """Divisions of the gradients between backward and step."""
         found = []
@@ -213,6 +237,19 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
+
+
+def _ranks(module: Module) -> Evidence | None:
+    return _evidence(_RANKS, "several ranks average their gradients here", module)
+
+
+def _drops_last(module: Module) -> Evidence | None:
+    return _evidence(_DROP_LAST, "the short last batch is dropped here", module)
+
+
+def _evidence(pattern: re.Pattern[str], message: str, module: Module) -> Evidence | None:
+    match = pattern.search(module.source)
+    return None if match is None else Evidence(module.line_spot(match.start()), message)
 
 
 #: From what says least to what says most.

@@ -7,7 +7,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, library, training
+from gafixer.analysis import algebra, library, own, training
 from gafixer.analysis.events import Call
 from gafixer.analysis.names import spelled
 from gafixer.analysis.spelling import bounded, depth, text
@@ -105,6 +105,8 @@ def call(
             if position and len(run.events) > kept and any(e.order < kept for e in run.events):
                 del run.events[kept:]
         return algebra.choose(results)
+    if (declared := own.call(run, func, args, keywords, spot, receiver)) is not None:
+        return declared
     followed = isinstance(func, Func) and not _is_framework(receiver)
     if receiver is not None and not followed:
         done = training.method(run, receiver, name, args, keywords, spot)
@@ -228,7 +230,7 @@ def _is_relevant(run: Interpreter, func: Func) -> bool:
     body = "\n".join(module.line(row) for row in rows)
     if len(rows) > _LONG:
         return ".backward" in body or "loss" in body
-    return _RELEVANT.search(body) is not None
+    return _RELEVANT.search(body) is not None or run.declared.mentioned(body)
 
 
 def instance(
@@ -237,6 +239,8 @@ def instance(
     """A new object of a project class: its ``__init__`` runs."""
     made = Instance(cls, run.fresh())
     init = run.names.method(cls, "__init__")
+    if cls.name in FRAMEWORK_CLASSES:
+        return made
     if init is None:
         for (name, default), value in zip(_fields(cls), [*args], strict=False):
             del default
@@ -267,7 +271,7 @@ def _call_object(run: Interpreter, obj: Instance, args: list[Value], keywords: d
     return unknown(run, obj, args, keywords, spot)
 
 
-def bound_method(run: Interpreter, method: Func, obj: Instance) -> Value:
+def bound_method(run: Interpreter, method: Func, obj: Instance | Sym) -> Value:
     """A method of an object; a property is read, a static method stays unbound."""
     decorators = {spelled(d).rsplit(".", 1)[-1] for d in getattr(method.node, "decorator_list", ())}
     if "staticmethod" in decorators:
@@ -310,12 +314,26 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
     for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
         if argument.arg not in env:
             env[argument.arg] = _default(argument, defaults.get(argument.arg), seen=seen)
+    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+        if argument.annotation is not None:
+            env[argument.arg] = _annotated(run, func, argument, env[argument.arg])
     if spec.vararg is not None:
         extra = tuple(given[len(names) :])
         env[spec.vararg.arg] = extra[0] if len(extra) == 1 else Sym(spec.vararg.arg)
     if spec.kwarg is not None:
         env[spec.kwarg.arg] = Sym(spec.kwarg.arg)
     return env
+
+
+def _annotated(run: Interpreter, func: Func, argument: ast.arg, value: Value) -> Value:
+    """A symbol of a class of the project, where the annotation names one."""
+    if not isinstance(value, Sym) or value.cls is not None or not isinstance(argument.annotation, ast.expr):
+        return value
+    match run.names.dotted(run.names.modules[func.module], argument.annotation):
+        case ClassRef(name=name) as cls if name not in FRAMEWORK_CLASSES:
+            return dataclasses.replace(value, cls=cls)
+        case _:
+            return value
 
 
 def _default(argument: ast.arg, default: ast.expr | None, *, seen: bool) -> Value:

@@ -36,12 +36,7 @@ class Surroundings:
         """Places where counts are made unequal: how far away (0: the scanned module), rank of their kind, what."""
         if self._varies is None:
             self._varies = sorted(
-                (
-                    (away, rank, found)
-                    for away, module in self._near()
-                    for rank, (pattern, message) in enumerate(VARIES)
-                    for found in _matches(pattern, message, module)
-                ),
+                ((away, rank, found) for away, module in self._near() for rank, found in module.once(_variations)),
                 key=lambda entry: (entry[0], entry[1]),
             )
         return self._varies
@@ -49,12 +44,7 @@ class Surroundings:
     def fixed(self) -> list[tuple[int, Evidence]]:
         """Places where blocks of one length are made, and how far away."""
         if self._fixed is None:
-            self._fixed = [
-                (away, found)
-                for away, module in self._near()
-                for pattern, message in FIXED
-                for found in _matches(pattern, message, module)
-            ]
+            self._fixed = [(away, found) for away, module in self._near() for found in module.once(_blocks)]
         return self._fixed
 
     def _near(self) -> Iterable[tuple[int, Module]]:
@@ -73,20 +63,35 @@ class Surroundings:
 
     def whole(self) -> Evidence | None:
         """Where the scanned module scores every position of its inputs."""
-        message = "labels are the inputs themselves here: padding is scored too"
-        return next(iter(_matches(WHOLE, message, self.modules[0])), None)
+        return self.modules[0].once(_whole)
 
     def said(self, count: int) -> tuple[Evidence, ...]:
         """The best places that say that counts vary."""
         return tuple(e for _, _, e in self.varies()[:count])
 
 
-def _matches(pattern: re.Pattern[str], message: str, module: Module) -> Iterable[Evidence]:
+def _variations(module: Module) -> list[tuple[int, Evidence]]:
+    """Where a module makes counts unequal: the first place of each kind, with the kind's rank."""
+    found = ((rank, _first(pattern, message, module)) for rank, (pattern, message) in enumerate(VARIES))
+    return [(rank, evidence) for rank, evidence in found if evidence is not None]
+
+
+def _blocks(module: Module) -> list[Evidence]:
+    """Where a module makes blocks of one length: the first place of each kind."""
+    found = (_first(pattern, message, module) for pattern, message in FIXED)
+    return [evidence for evidence in found if evidence is not None]
+
+
+def _whole(module: Module) -> Evidence | None:
+    return _first(WHOLE, "labels are the inputs themselves here: padding is scored too", module)
+
+
+def _first(pattern: re.Pattern[str], message: str, module: Module) -> Evidence | None:
     for match in pattern.finditer(module.source):
         spot = module.line_spot(match.start())
         if not DECLARES.search(module.line(spot.row)):
-            yield Evidence(spot, message)
-            return
+            return Evidence(spot, message)
+    return None
 
 
 def judge(atom: Atom, line: str, around: Surroundings, masked: bool) -> tuple[Items, Variation, tuple[Evidence, ...]]:
@@ -113,6 +118,8 @@ def judge(atom: Atom, line: str, around: Surroundings, masked: bool) -> tuple[It
 
 
 def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+    if atom.own is not None:
+        return _own(atom, around)
     if atom.name not in {"cross_entropy", "nll_loss", "ctc_loss", "kl_div"}:
         return Items.ELEMENTS, Variation.FIXED, ()
     ignores = atom.ignore is not None and atom.ignore != Const(None)
@@ -126,6 +133,14 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
         evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored")
         return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
     return _tokens(around)
+
+
+def _own(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+    """A loss that the project declares: it leaves targets out where that says so."""
+    if atom.ignore is None:
+        return Items.ELEMENTS, Variation.FIXED, ()
+    evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored, as the settings declare")
+    return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
 
 
 def _is_default(ignore: Value | None) -> bool:

@@ -40,7 +40,6 @@ from gafixer.analysis.values import (
     Sym,
     Value,
 )
-from gafixer.data.frameworks import STEPS_NAME
 
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
@@ -158,6 +157,8 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
             return run.names.method(base, attr) or _field(run, base, attr) or Bound(base, attr)
         case Poly() | Atom() | Detached() | Listing() | Sequence() | Mapping() | Func():
             return base if attr in _SAME else Bound(base, attr)
+        case Sym(cls=ClassRef() as cls) if (method := run.names.method(cls, attr)) is not None:
+            return calls.bound_method(run, method, base)
         case _ if attr in _SAME and isinstance(base, Called | Item | Element):
             return base
         case _ if depth(base) > 7:
@@ -170,17 +171,17 @@ def _of_object(run: Interpreter, obj: Instance, attr: str) -> Value:
     if (obj.id, attr) in run.heap:
         known = run.heap[obj.id, attr]
         # None in __init__ only declares: another method fills it in.
-        return Sym(f"self.{attr}", default=known) if known == Const(None) else _named(known, attr) or known
+        return Sym(f"self.{attr}", default=known) if known == Const(None) else _named(run, known, attr) or known
     method = run.names.method(obj.cls, attr)
     if method is not None:
         return calls.bound_method(run, method, obj)
     return _field(run, obj.cls, attr) or Sym(f"self.{attr}")
 
 
-def _named(value: Value | None, name: str) -> Value | None:
+def _named(run: Interpreter, value: Value | None, name: str) -> Value | None:
     """A number that the code holds under a name keeps it: another run may set another."""
     match value:
-        case Const(value=int() as number) if number > 1 and STEPS_NAME.search(name):
+        case Const(value=int() as number) if number > 1 and run.declared.is_steps(name):
             return Sym(name.strip("[]'"), default=value)
         case _:
             return value
@@ -203,13 +204,13 @@ def subscript(run: Interpreter, base: Value, key_node: ast.expr) -> Value:
         key = next((p for p in parts if not isinstance(p, Const)), OPAQUE)
     else:
         key = run.evaluate(key_node)
-    return _item(base, key, sliced=isinstance(key_node, ast.Slice | ast.Tuple))
+    return _item(run, base, key, sliced=isinstance(key_node, ast.Slice | ast.Tuple))
 
 
-def _item(base: Value, key: Value, *, sliced: bool) -> Value:
+def _item(run: Interpreter, base: Value, key: Value, *, sliced: bool) -> Value:
     match base, key:
         case Choice(options=options), _:
-            return algebra.choose(_item(option, key, sliced=sliced) for option in options)
+            return algebra.choose(_item(run, option, key, sliced=sliced) for option in options)
         case Sequence(items=items), Const(value=int() as position) if -len(items) <= position < len(items):
             return items[position]
         case Sequence(items=items), _ if items:
@@ -217,13 +218,13 @@ def _item(base: Value, key: Value, *, sliced: bool) -> Value:
         case Listing(element=element), _:
             return base if sliced else element
         case Mapping(), Const(value=literal):
-            return _named(base.get(literal), f"[{literal!r}]") or OPAQUE
+            return _named(run, base.get(literal), f"[{literal!r}]") or OPAQUE
         case Mapping(entries=entries), _ if entries:
             return algebra.choose(value for _, value in entries)
         case Atom(reduction=Reduction.NONE) | Poly(), _:
             return base if isinstance(key, Const) or key == OPAQUE else reductions.select(base, key)
         case Detached(of=of), _:
-            return Detached(_item(of, key, sliced=sliced))
+            return Detached(_item(run, of, key, sliced=sliced))
         case Sym() | Attr() | Item() | Element() | Called(), _ if depth(base) < 8:
             return base if sliced and key == OPAQUE else Item(base, key)
         case _:

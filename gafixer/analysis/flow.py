@@ -53,7 +53,8 @@ class Maker(enum.Enum):
 class LossCall:
     """One place where a loss is made from labels, and whether the count reaches it.
 
-    `via` is the call in the function that was traced that leads there, where it is made in another one.
+    `via` is the call in the function that was traced that leads there, where it is made in another one. `mean` is where
+    a loss per item, or a sum, is made a mean.
     """
 
     spot: Spot
@@ -61,6 +62,7 @@ class LossCall:
     honours: Honours
     maker: Maker
     via: Spot | None = None
+    mean: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +130,16 @@ def _common_parts(flows: list[Flow]) -> tuple[Flow, ...] | None:
 
 def counted(flow: Flow) -> Flow:
     """The same value, its losses divided by the count."""
-    return _marked(flow, lambda honours: Honours.YES)
+    return _marked(flow, lambda call: dataclasses.replace(call, honours=Honours.YES))
 
 
-def closed(flow: Flow) -> Flow:
-    """The same value, its losses reduced to a mean; what the count has divided already stays."""
-    return _marked(flow, lambda honours: Honours.NO if honours is Honours.OPEN else honours)
+def closed(flow: Flow, spot: Spot) -> Flow:
+    """The same value, its losses reduced to a mean at `spot`; what the count has divided already stays."""
+
+    def close(call: LossCall) -> LossCall:
+        return dataclasses.replace(call, honours=Honours.NO, mean=spot) if call.honours is Honours.OPEN else call
+
+    return _marked(flow, close)
 
 
 def through(flow: Flow, spot: Spot) -> Flow:
@@ -148,11 +154,8 @@ def through(flow: Flow, spot: Spot) -> Flow:
     return led(flow) if flow.whole().losses else flow
 
 
-def _marked(flow: Flow, change: Callable[[Honours], Honours]) -> Flow:
-    if not flow.losses:
-        return flow
-    changed = frozenset(dataclasses.replace(call, honours=change(call.honours)) for call in flow.losses)
-    return dataclasses.replace(flow, losses=changed)
+def _marked(flow: Flow, change: Callable[[LossCall], LossCall]) -> Flow:
+    return dataclasses.replace(flow, losses=frozenset(map(change, flow.losses))) if flow.losses else flow
 
 
 def with_entry(base: Flow, key: object, flow: Flow) -> Flow:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence
 from gafixer.analysis.values import Const, Spot, Sym, Value
+from gafixer.data.frameworks import COMPOSER_COUNT, COMPOSER_EXACT, COMPOSER_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gafixer.analysis.outside import Setting
     from gafixer.analysis.source import Module
 
-__all__ = ["Given", "deepspeed", "lightning"]
+__all__ = ["Given", "composer", "deepspeed", "lightning"]
 
 _LIGHTNING_KEY = "accumulate_grad_batches"
 _STEPS_KEY = "gradient_accumulation_steps"
@@ -36,14 +37,14 @@ class Given:
 def lightning(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | None:
     """What `accumulate_grad_batches` is: of a Trainer in sight, else of one in the project. None: not said."""
     modules = list(modules)
-    trainers = [found for module in modules for found in _keywords(module, _LIGHTNING_KEY)]
+    trainers = [found for module in modules for found in module.once(_trainers)]
     if trainers:
         return max(trainers, key=lambda found: found.value != Const(1))
     outside = [s for s in settings if s.key == _LIGHTNING_KEY]
     if outside:
         return _of(outside)
     for module in modules:
-        found = _mention(module, _LIGHTNING_KEY)
+        found = module.once(_lightning_mention)
         if found is not None:
             return Given(Sym(_LIGHTNING_KEY), found)
     return None
@@ -53,10 +54,10 @@ def deepspeed(modules: Iterable[Module], settings: Iterable[Setting]) -> Given:
     """What `gradient_accumulation_steps` is for an engine: a dict in sight, an argument, or a JSON beside the code."""
     modules = list(modules)
     for module in modules:
-        here = list(_configurations(module))
+        here = module.once(_configurations)
         if here:
             return max(here, key=lambda found: found.value != Const(1))
-    spoken = next((found for module in modules if (found := _mention(module, _STEPS_KEY)) is not None), None)
+    spoken = next((found for module in modules if (found := module.once(_steps_mention)) is not None), None)
     outside = [s for s in settings if s.key == _STEPS_KEY]
     if outside and any(s.value != 1 for s in outside):
         return _of(outside)
@@ -64,9 +65,23 @@ def deepspeed(modules: Iterable[Module], settings: Iterable[Setting]) -> Given:
         # It can be asked for: that every script at hand asks for 1 decides nothing.
         return Given(Sym(_STEPS_KEY), spoken)
     fixed = [s for s in outside if s.where.spot.path.endswith((".json", ".yaml", ".yml"))]
-    if fixed or any(_is_plain(module) for module in modules):
+    if fixed or any(module.once(_is_plain) for module in modules):
         return Given(Const(1))
     return Given(Sym(_STEPS_KEY))
+
+
+def composer(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | None:
+    """What splits a batch into microbatches. None: nothing does, or their shares are made exact for tokens."""
+    modules = list(modules)
+    if any(COMPOSER_EXACT in module.source for module in modules):
+        return None
+    told = [found for module in modules for found in module.once(_composer_trainers)]
+    told += [
+        Given(Sym(s.key), s.where)
+        for s in settings
+        if s.key == COMPOSER_SIZE or (s.key == COMPOSER_COUNT and s.value != 1)
+    ]
+    return next((given for given in told if given.value != Const(None)), None)
 
 
 def _of(settings: list[Setting]) -> Given:
@@ -76,18 +91,29 @@ def _of(settings: list[Setting]) -> Given:
     return Given(value, chosen.where)
 
 
-def _keywords(module: Module, key: str) -> Iterator[Given]:
+def _trainers(module: Module) -> list[Given]:
     """``Trainer(accumulate_grad_batches=...)``, ``dict(accumulate_grad_batches=...)``."""
-    if key not in module.source:
-        return
-    for statement in module.statements():
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-                for keyword in node.keywords:
-                    if keyword.arg == key and _is_maker(node.func):
-                        yield Given(
-                            _value(keyword.value, module), _evidence(module, keyword.value, f"{key} is set here")
-                        )
+    return _keywords(module, (_LIGHTNING_KEY,))
+
+
+def _composer_trainers(module: Module) -> list[Given]:
+    """A size of microbatches makes several of a batch whatever it is; a number of them does unless it is 1."""
+    sizes = _keywords(module, (COMPOSER_SIZE,))
+    split = [Given(Sym(COMPOSER_SIZE), size.where) for size in sizes if size.value != Const(None)]
+    return split + [found for found in _keywords(module, (COMPOSER_COUNT,)) if found.value != Const(1)]
+
+
+def _keywords(module: Module, keys: Sequence[str]) -> list[Given]:
+    if not any(key in module.source for key in keys):
+        return []
+    return [
+        Given(_value(keyword.value, module), _evidence(module, keyword.value, f"{keyword.arg} is set here"))
+        for statement in module.statements()
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and _is_maker(node.func)
+        for keyword in node.keywords
+        if keyword.arg in keys
+    ]
 
 
 def _is_maker(func: ast.expr) -> bool:
@@ -95,29 +121,32 @@ def _is_maker(func: ast.expr) -> bool:
     return name.endswith("Trainer") or name in {"dict", "from_argparse_args"}
 
 
-def _configurations(module: Module) -> Iterator[Given]:
+def _configurations(module: Module) -> list[Given]:
     """Dicts that give DeepSpeed a number, or an expression, for its steps."""
-    for entries in _dicts(module):
-        value = entries.get(_STEPS_KEY)
-        if value is not None and not (isinstance(value, ast.Constant) and isinstance(value.value, str | None)):
-            yield Given(_value(value, module), _evidence(module, value, f"{_STEPS_KEY} is set here"))
+    values = (entries.get(_STEPS_KEY) for entries in module.once(_dicts))
+    return [
+        Given(_value(value, module), _evidence(module, value, f"{_STEPS_KEY} is set here"))
+        for value in values
+        if value is not None and not (isinstance(value, ast.Constant) and isinstance(value.value, str | None))
+    ]
 
 
 def _is_plain(module: Module) -> bool:
     """Whether a dict configures DeepSpeed by one batch size: the number of steps is 1 then."""
     return any(
-        len(_BATCH_KEYS & entries.keys()) == 1 and _OTHER_KEYS & entries.keys() for entries in _dicts(module)
+        len(_BATCH_KEYS & entries.keys()) == 1 and _OTHER_KEYS & entries.keys() for entries in module.once(_dicts)
     ) and not re.search(r"\[[\"'](?:train_batch_size|train_micro_batch_size_per_gpu)[\"']\]\s*=", module.source)
 
 
-def _dicts(module: Module) -> Iterator[dict[object, ast.expr]]:
+def _dicts(module: Module) -> list[dict[object, ast.expr]]:
     if not any(key in module.source for key in (_STEPS_KEY, *_BATCH_KEYS)):
-        return
-    for statement in module.statements():
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Dict):
-                pairs = zip(node.keys, node.values, strict=True)
-                yield {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+        return []
+    return [
+        {key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)}
+        for statement in module.statements()
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Dict)
+    ]
 
 
 def _value(node: ast.expr, module: Module) -> Value:
@@ -144,6 +173,14 @@ def _assigned(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
 def _evidence(module: Module, node: ast.expr, message: str) -> Evidence:
     spot = Spot(module.path, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
     return Evidence(spot, message)
+
+
+def _lightning_mention(module: Module) -> Evidence | None:
+    return _mention(module, _LIGHTNING_KEY)
+
+
+def _steps_mention(module: Module) -> Evidence | None:
+    return _mention(module, _STEPS_KEY)
 
 
 def _mention(module: Module, key: str) -> Evidence | None:

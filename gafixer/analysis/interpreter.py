@@ -15,12 +15,14 @@ from gafixer.analysis.events import Event, EventKind, Frame, Framework, Loop, Su
 from gafixer.analysis.ledger import Ledger
 from gafixer.analysis.names import Names
 from gafixer.analysis.values import OPAQUE, ClassRef, Const, Func, Listing, Loops, Spot, Value
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Many
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
 __all__ = ["Interpreter", "Scope"]
 
@@ -52,8 +54,9 @@ class Interpreter:
     `dull` holds functions that were followed once, did nothing and gave nothing; they are not followed again.
     """
 
-    def __init__(self, project: Project, module: Module, dull: set[int]) -> None:
+    def __init__(self, project: Project, module: Module, dull: set[int], declared: Declared = NOTHING) -> None:
         self.names = Names(project, module)
+        self.declared = declared
         self.module = module
         self.dull = dull
         self.heap: Ledger[tuple[int, str], Value] = Ledger()
@@ -64,6 +67,7 @@ class Interpreter:
         self.active: list[int] = []
         self.defined: dict[int, Func] = {}
         self.entered: set[int] = set()
+        self.engines: dict[Spot, tuple[Loop, Loop]] = {}
         self.globals: dict[int, Value] = {}
         self.relevant: dict[int, bool] = {}
         self.fuel = FUEL
@@ -104,9 +108,12 @@ class Interpreter:
         value: Value | None = None,
         subject: Value | None = None,
         framework: Framework = Framework.TORCH,
+        *,
+        undivided: bool = False,
     ) -> None:
         """Something happened here."""
-        self.events.append(Event(kind, spot, tuple(self.frames), len(self.events), value, subject, framework))
+        order = len(self.events)
+        self.events.append(Event(kind, spot, tuple(self.frames), order, value, subject, framework, undivided))
 
     def new_scope(self, module: Module) -> Scope:
         """An empty scope of a module's top level."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence
@@ -13,14 +14,14 @@ from gafixer.analysis.values import Spot
 from gafixer.data.settings import EXTENSIONS, KEYS, NAMES, SKIPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
-__all__ = ["Setting", "read", "settings"]
+__all__ = ["Setting", "files", "nearest", "read", "settings", "text"]
 
 #: Files that are looked into, bytes of one, and folders below the root.
-_MOST_FILES = 1500
+_MOST_FILES = 3000
 _MOST_BYTES = 200_000
-_DEEPEST = 5
+_DEEPEST = 9
 
 _KEY = "|".join(sorted(KEYS, key=len, reverse=True))
 #: `key: 4`, `key = 4`, `"key": 4`, `--key 4`, `--key=4`, and two strings of a list.
@@ -39,25 +40,39 @@ class Setting:
 def settings(root: Path) -> tuple[Setting, ...]:
     """What the files of a project say, those nearest to its root first."""
     found: list[Setting] = []
-    for count, path in enumerate(_files(root)):
-        if count >= _MOST_FILES:
-            break
-        try:
-            if path.stat().st_size <= _MOST_BYTES:
-                found += read(path.read_bytes().decode("utf-8", errors="replace"), _shown(path))
-        except OSError:
-            continue
+    for path in files(root, EXTENSIONS, NAMES):
+        found += read(text(path), _shown(path))
     return tuple(found)
 
 
-def read(text: str, shown: str) -> Iterator[Setting]:
-    """The settings in the text of a file; `shown` is the path that their places carry."""
-    for match in _WRITTEN.finditer(text):
-        start = text.rfind("\n", 0, match.start()) + 1
-        before = text[start : match.start()]
+def nearest(found: tuple[Setting, ...], importer: str) -> tuple[Setting, ...]:
+    """Of each key the settings that share most folders with a file: a checkout may hold several projects."""
+    folders = PurePath(importer).parent.parts
+    shared = {s: _shared(folders, PurePath(s.where.spot.path).parent.parts) for s in found}
+    most = {key: max(shared[s] for s in found if s.key == key) for key in {s.key for s in found}}
+    return tuple(s for s in found if shared[s] == most[s.key])
+
+
+def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def text(path: Path) -> str:
+    """The text of a file; nothing where it can't be read, or is too large to be settings or code."""
+    try:
+        return path.read_bytes().decode("utf-8", errors="replace") if path.stat().st_size <= _MOST_BYTES else ""
+    except OSError:
+        return ""
+
+
+def read(source: str, shown: str) -> Iterator[Setting]:
+    """The settings in a file; `shown` is the path that their places carry."""
+    for match in _WRITTEN.finditer(source):
+        start = source.rfind("\n", 0, match.start()) + 1
+        before = source[start : match.start()]
         if before.lstrip().startswith(("#", "//")):
             continue
-        row = text.count("\n", 0, start) + 1
+        row = source.count("\n", 0, start) + 1
         column = len(before.encode())
         spot = Spot(shown, row, column, row, column + len(match[0].encode()))
         yield Setting(
@@ -65,8 +80,12 @@ def read(text: str, shown: str) -> Iterator[Setting]:
         )
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """Configuration, scripts and code, level by level."""
+def files(root: Path, extensions: tuple[str, ...], names: Container[str] = ()) -> Iterator[Path]:
+    """The files below a folder that end so, or are called so, level by level; not more than a few thousand."""
+    return itertools.islice(_files(root, extensions, names), _MOST_FILES)
+
+
+def _files(root: Path, extensions: tuple[str, ...], names: Container[str]) -> Iterator[Path]:
     folders = [root]
     for _ in range(_DEEPEST):
         below: list[Path] = []
@@ -82,7 +101,7 @@ def _files(root: Path) -> Iterator[Path]:
                 if entry.is_dir():
                     if entry.name not in SKIPPED and not entry.name.startswith("."):
                         below.append(Path(entry.path))
-                elif entry.name in NAMES or entry.name.endswith(EXTENSIONS):
+                elif entry.name in names or entry.name.endswith(extensions):
                     yield Path(entry.path)
         folders = below
 

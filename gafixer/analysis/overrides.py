@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.source import Module
     from gafixer.findings import Place
 
-__all__ = ["Kind", "OverrideSite", "overrides"]
+__all__ = ["Kind", "OverrideSite", "is_trainer", "overrides", "told_to_divide"]
 
 _OTHER_TRAINERS = re.compile(r"lightning|\bpl\.|composer|accelerate|ignite|fairseq|catalyst")
 _FUNCTIONS = re.compile(r"compute_loss_func|LOSS_MAPPING|\.loss_function\b")
@@ -88,7 +88,7 @@ def overrides(module: Module, project: Project) -> list[OverrideSite]:
     for node in module.statements():
         if isinstance(node, ast.ClassDef) and any(name in _methods(node) for name in TRAINER_METHODS):
             cls = ClassRef(module.path, node.name, node)
-            if _is_trainer(cls, classes):
+            if is_trainer(cls, classes):
                 found += [_method(cls, name, module, classes) for name in TRAINER_METHODS if name in _methods(node)]
     if _FUNCTIONS.search(module.source):
         found += list(_functions(module, classes))
@@ -99,7 +99,7 @@ def _methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
     return {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
 
 
-def _is_trainer(cls: ClassRef, classes: Classes) -> bool:
+def is_trainer(cls: ClassRef, classes: Classes) -> bool:
     """Whether a class is a Transformers Trainer, or mixed into one."""
     lineage = classes.lineage(cls)
     libraries = [parent.path for parent in lineage if isinstance(parent, External)]
@@ -109,6 +109,27 @@ def _is_trainer(cls: ClassRef, classes: Classes) -> bool:
         return True
     compute_loss = _methods(cls.node).get("compute_loss")
     return compute_loss is not None and {"model", "inputs"} <= {a.arg for a in compute_loss.args.args}
+
+
+def told_to_divide(cls: ClassRef, classes: Classes, module: Module) -> bool:
+    """Whether a Trainer of the user's surely divides by the steps what `compute_loss` returns.
+
+    A switch says that the model doesn't, and no `compute_loss_func` says that somebody else does.
+    """
+    held, _ = _flags(cls, classes, module)
+    own = (parent for parent in classes.lineage(cls) if isinstance(parent, ClassRef))
+    return any(not flag.value and flag.always for flag in held) and not any(_takes_over(parent) for parent in own)
+
+
+def _takes_over(cls: ClassRef) -> bool:
+    """Whether a class hands `Trainer` a `compute_loss_func`: what it is doesn't matter for who divides."""
+    return any(
+        isinstance(node, ast.keyword)
+        and node.arg == "compute_loss_func"
+        and not (isinstance(node.value, ast.Constant) and node.value.value is None)
+        and not (isinstance(node.value, ast.Name) and node.value.id == node.arg)  # only handed on
+        for node in ast.walk(cls.node)
+    )
 
 
 def _method(cls: ClassRef, name: str, module: Module, classes: Classes) -> OverrideSite:

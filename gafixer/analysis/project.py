@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +11,8 @@ from gafixer.analysis import outside, requirements
 from gafixer.analysis.source import Module, UnreadableError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gafixer.analysis.outside import Setting
     from gafixer.analysis.requirements import Requirement
 
@@ -18,6 +21,14 @@ __all__ = ["FileProject", "MemoryProject", "Project"]
 _MARKERS = ("pyproject.toml", "setup.cfg", "setup.py", ".git", "requirements.txt", ".hg")
 #: A module larger than this is data or generated; it is not opened as evidence.
 _MOST_BYTES = 2_000_000
+_CLASS = re.compile(r"^class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
+
+
+def derived(source: str) -> Iterator[tuple[str, str]]:
+    """Each top-level class of a module with the last name of each of its bases."""
+    for match in _CLASS.finditer(source):
+        for base in match[2].split(","):
+            yield match[1], base.partition("[")[0].rpartition(".")[2].strip()
 
 
 class Project(Protocol):
@@ -33,6 +44,10 @@ class Project(Protocol):
 
     def settings(self, importer: str) -> tuple[Setting, ...]:
         """Numbers of steps that files around `importer` give."""
+        ...
+
+    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+        """Classes of the project that name a class called `name` as a base: each with the module that defines it."""
         ...
 
 
@@ -67,16 +82,34 @@ class MemoryProject:
         """See `Project`."""
         return self._settings
 
+    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+        """See `Project`."""
+        found = ((self.module(module, importer), cls) for module, cls in self._derived(name))
+        return tuple((module, cls) for module, cls in found if module is not None)
+
+    def _derived(self, name: str) -> Iterator[tuple[str, str]]:
+        for module, source in self._sources.items():
+            for cls, base in derived(source):
+                if base == name:
+                    yield module, cls
+
 
 class FileProject:
     """A project on disk, read lazily and remembered."""
 
     def __init__(self) -> None:
         self._modules: dict[str, Module | None] = {}
+        self._imported: dict[tuple[str, str], Module | None] = {}
         self._exists = functools.cache(Path.exists)
 
     def module(self, name: str, importer: str) -> Module | None:
         """See `Project`. Looks beside the importer, in its package, and in the project's root and `src`."""
+        asked = name, importer
+        if asked not in self._imported:
+            self._imported[asked] = self._find(name, importer)
+        return self._imported[asked]
+
+    def _find(self, name: str, importer: str) -> Module | None:
         level = len(name) - len(name.lstrip("."))
         parts = [part for part in name[level:].split(".") if part]
         folder = Path(importer).absolute().parent
@@ -99,8 +132,29 @@ class FileProject:
         return self._requirement(Path(importer).absolute().parent)
 
     def settings(self, importer: str) -> tuple[Setting, ...]:
-        """See `Project`. Of the whole project: who trains is often started from another folder."""
-        return self._settings(self._root(Path(importer).absolute().parent))
+        """See `Project`. Of the whole project, those nearest to the file: it is often started from another folder."""
+        return outside.nearest(self._settings(self._root(Path(importer).absolute().parent)), importer)
+
+    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+        """See `Project`. Of the whole project, as far as it is looked into."""
+        found = []
+        for path, cls in self._derived(self._root(Path(importer).absolute().parent)).get(name, ()):
+            key = str(path)
+            if key not in self._modules:
+                self._modules[key] = self._read(path, path.stem, is_package=path.name == "__init__.py")
+            module = self._modules[key]
+            if module is not None:
+                found.append((module, cls))
+        return tuple(found)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _derived(self, root: Path) -> dict[str, list[tuple[Path, str]]]:
+        """Base class -> the classes of a project that name it, and their files."""
+        found: dict[str, list[tuple[Path, str]]] = {}
+        for path in outside.files(root, (".py",)):
+            for cls, base in derived(outside.text(path)):
+                found.setdefault(base, []).append((path, cls))
+        return found
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _requirement(self, folder: Path) -> Requirement | None:

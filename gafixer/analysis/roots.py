@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import calls
 from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
-from gafixer.analysis.values import ClassRef, Func
-from gafixer.data.frameworks import FRAMEWORK_CLASSES
+from gafixer.analysis.names import Names, spelled
+from gafixer.analysis.values import ClassRef, Func, Instance
+from gafixer.data.frameworks import CALLS_WHAT_IT_IS_GIVEN, FRAMEWORK_CLASSES, IMPLICIT
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.declared import Declared
 
 __all__ = ["Run", "runs"]
 
-_TRAINS = re.compile(r"\bbackward\b|manual_backward|scaler\(")
+_TRAINS = re.compile(rf"\bbackward\b|manual_backward|scaler\(|{IMPLICIT.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +37,32 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """A function, with its class where it is a method; `node` None stands for the module's own statements."""
+    """A function, with its class where it is a method; `node` None stands for the module's own statements.
+
+    `owner` is the class, of another module, that a method is inherited from.
+    """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | None
     cls: ast.ClassDef | None = None
+    owner: ClassRef | None = None
 
 
-def runs(module: Module, project: Project) -> list[Run]:
+def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list[Run]:
     """Run every root of a module; then every function whose backward call no root reached."""
-    roots = list(_functions(module))
-    training = _training(module, project, roots)
-    called = {
-        name for root in training for name in _called(root, module) if root.node is None or name != root.node.name
-    }
+    roots = [*_functions(module), *_inherited(module, project)]
+    calls = _Calls(module)
+    training = _training(module, project, roots, calls)
+    called = {name for root in training for name in calls.names(root) if root.node is None or name != root.node.name}
     order = [r for r in training if r.node is None or r.node.name not in called]
     made: list[Run] = []
     dull: set[int] = set()
     reached: set[tuple[str, int]] = set()
     for root in order + [r for r in training if r not in order]:
-        own = set(_backward_rows(root, module))
-        if root not in order and own <= {row for path, row in reached if path == module.path}:
+        if root not in order and calls.backward_rows(root) <= {row for path, row in reached if path == module.path}:
             continue
-        run = _run(module, project, root, dull)
-        made.append(run)
-        reached |= {(e.spot.path, e.spot.row) for e in run.events if e.kind is EventKind.BACKWARD}
+        for run in _ran(module, project, root, dull, declared):
+            made.append(run)
+            reached |= {(e.spot.path, e.spot.row) for e in run.events if e.kind is EventKind.BACKWARD}
     return made
 
 
@@ -75,6 +80,20 @@ def _functions(module: Module) -> Iterator[_Root]:
                 pass
 
 
+def _inherited(module: Module, project: Project) -> Iterator[_Root]:
+    """Methods that classes of the module have from other modules of the project, where their own go backward."""
+    for node in _definitions(module.statements()):
+        if not isinstance(node, ast.ClassDef) or not node.bases or not _TRAINS.search(_lines(node, module)):
+            continue
+        names = Names(project, module)
+        cls = ClassRef(module.path, node.name, node)
+        for parent in names.lineage(cls):
+            if isinstance(parent, ClassRef) and parent.module != module.path and parent.name not in FRAMEWORK_CLASSES:
+                for inner in parent.node.body:
+                    if isinstance(inner, ast.FunctionDef) and not _TRAINS.search(ast.dump(inner)):
+                        yield _Root(inner, node, parent)
+
+
 def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
     stack = nodes[::-1]
     while stack:
@@ -85,13 +104,13 @@ def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def _training(module: Module, project: Project, roots: list[_Root]) -> list[_Root]:
+def _training(module: Module, project: Project, roots: list[_Root], calls: _Calls) -> list[_Root]:
     """The roots whose text goes backward, or calls by name something that does."""
-    direct = [r for r in roots if _TRAINS.search(_text(r, module))]
+    direct = [r for r in roots if r.owner is None and _TRAINS.search(_text(r, module))]
     names = {r.node.name for r in direct if r.node is not None} | set(_imported_training(module, project))
     found = list(direct)
     for _ in range(4):
-        more = [r for r in roots if r not in found and names & _called(r, module)]
+        more = [r for r in roots if r not in found and names & calls.names(r)]
         if not more:
             break
         found += more
@@ -116,7 +135,7 @@ def _imported_training(module: Module, project: Project) -> Iterator[str]:
 def _text(root: _Root, module: Module) -> str:
     if root.node is not None:
         return _lines(root.node, module)
-    return "\n".join(_lines(s, module) for s in _own_statements(module))
+    return "\n".join(_lines(s, module) for s in module.once(_own_statements))
 
 
 def _own_statements(module: Module) -> list[ast.stmt]:
@@ -133,43 +152,106 @@ def _lines(node: ast.stmt, module: Module) -> str:
     return "\n".join(module.line(row) for row in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
-def _called(root: _Root, module: Module) -> set[str]:
-    """Names that a root calls or hands on."""
-    nodes = [root.node] if root.node is not None else _own_statements(module)
-    found = set()
-    for node in nodes:
-        for part in ast.walk(node):
-            match part:
-                case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
-                    found.add(name)
-                case _:
-                    pass
-    return found
+class _Calls:
+    """What the roots of a module call; each is walked through once."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._names: dict[_Root, frozenset[str]] = {}
+        self._rows: dict[_Root, frozenset[int]] = {}
+
+    def names(self, root: _Root) -> frozenset[str]:
+        """Names that a root calls, those of methods included."""
+        if root not in self._names:
+            self._walk(root)
+        return self._names[root]
+
+    def backward_rows(self, root: _Root) -> frozenset[int]:
+        """The lines on which a root goes backward."""
+        if root not in self._rows:
+            self._walk(root)
+        return self._rows[root]
+
+    def _walk(self, root: _Root) -> None:
+        nodes = [root.node] if root.node is not None else self._module.once(_own_statements)
+        found = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Call)]
+        given = [argument for call in found if _last(call.func) in CALLS_WHAT_IT_IS_GIVEN for argument in call.args]
+        self._names[root] = frozenset(_last(node) for node in (*(call.func for call in found), *given)) - {""}
+        self._rows[root] = frozenset(
+            call.lineno
+            for call in found
+            if isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "manual_backward"}
+        )
 
 
-def _backward_rows(root: _Root, module: Module) -> Iterator[int]:
-    nodes = [root.node] if root.node is not None else _own_statements(module)
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in {"backward", "manual_backward"}:
-                yield part.lineno
+def _last(node: ast.expr) -> str:
+    """The last word of a name, with or without dots."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
-def _run(module: Module, project: Project, root: _Root, dull: set[int]) -> Run:
-    run = Interpreter(project, module, dull)
+def _ran(module: Module, project: Project, root: _Root, dull: set[int], declared: Declared) -> Iterator[Run]:
+    """The run of a root; of a method that leaves something to subclasses one for each of a few of them."""
+    if root.cls is None:
+        yield _run(module, root, Interpreter(project, module, dull, declared), None)
+        return
+    own = ClassRef(module.path, root.cls.name, root.cls)
+    filled = list(_subclasses(module, project, own)) if _is_abstract(root.cls) else []
+    for other, cls in filled or [(module, own)]:
+        run = Interpreter(project, module, dull, declared)
+        run.names.modules.setdefault(other.path, other)
+        yield _run(module, root, run, cls)
+
+
+#: Subclasses that are tried for one abstract class.
+_MOST_SUBCLASSES = 3
+
+
+def _is_abstract(node: ast.ClassDef) -> bool:
+    """Whether a class leaves a method to its subclasses."""
+    return any(isinstance(method, ast.FunctionDef) and _is_left(method) for method in node.body)
+
+
+def _is_left(method: ast.FunctionDef) -> bool:
+    match method.body:
+        case [*_, ast.Raise(exc=raised)] if raised is not None and "NotImplementedError" in ast.dump(raised):
+            return len(method.body) <= 2  # a docstring may stand before it
+        case _:
+            return any(spelled(decorator).endswith("abstractmethod") for decorator in method.decorator_list)
+
+
+def _subclasses(module: Module, project: Project, cls: ClassRef) -> Iterator[tuple[Module, ClassRef]]:
+    found = 0
+    for other, name in project.subclasses(cls.name, module.path):
+        other = module if other.path == module.path else other
+        names = Names(project, module)
+        names.modules.setdefault(other.path, other)
+        node = next((n for n in other.defined(name) if isinstance(n, ast.ClassDef)), None)
+        if node is None or cls not in names.lineage(made := ClassRef(other.path, name, node)):
+            continue
+        yield other, made
+        found += 1
+        if found == _MOST_SUBCLASSES:
+            return
+
+
+def _run(module: Module, root: _Root, run: Interpreter, cls: ClassRef | None) -> Run:
+    """Run a root, as a method on a new object of `cls`."""
     run.scopes.append(run.new_scope(module))
     if root.node is None:
-        run.block(_own_statements(module))
+        run.block(module.once(_own_statements))
+    elif cls is None or root.cls is None:
+        run.run_function(Func(module.path, root.node, id(root.node)), (), {})
     else:
-        bound = owner = None
-        if root.cls is not None:
-            owner = ClassRef(module.path, root.cls.name, root.cls)
-            bound = calls.instance(run, owner, (), {})
-        func = Func(module.path, root.node, id(root.node), owner=owner)
-        if bound is not None:
-            method = calls.bound_method(run, func, bound)  # type: ignore[arg-type] # a class makes an instance
-            func = method if isinstance(method, Func) else func
-        run.run_function(func, (), {})
+        owner = root.owner or ClassRef(module.path, root.cls.name, root.cls)
+        made = calls.instance(run, cls, (), {})
+        assert isinstance(made, Instance)
+        method = calls.bound_method(run, Func(owner.module, root.node, id(root.node), owner=owner), made)
+        if isinstance(method, Func):
+            run.run_function(method, (), {})
     _run_callbacks(run)
     return Run(tuple(run.events), run)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, Call, Suspended
 from gafixer.analysis.spelling import text
-from gafixer.analysis.values import Author
+from gafixer.analysis.values import Author, Called, Sym
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,11 @@ class Division:
     @property
     def name(self) -> str:
         """How the code spells it, if that is short enough for a message."""
-        spelled = text(self.value)
+        match self.value:
+            case Called(func=Sym(key="len"), args=(of,)):
+                spelled = f"len({text(of)})"
+            case _:
+                spelled = text(self.value)
         return spelled if len(spelled) <= _LONGEST_NAME else self.divisor.value
 
 

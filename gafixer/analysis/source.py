@@ -6,16 +6,19 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from gafixer.analysis.values import Spot
 from gafixer.findings import Place, Position, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 __all__ = ["Block", "Module", "UnreadableError", "decode", "syntax_error"]
+
+#: What is found out about a module.
+Fact = TypeVar("Fact")
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
@@ -177,6 +180,7 @@ class Module:
     _defined: dict[str, list[ast.stmt]] | None = None
     _imports: dict[str, tuple[str, str | None]] | None = None
     _lines: list[str] | None = None
+    _facts: dict[object, object] = field(default_factory=dict)
 
     @classmethod
     def read(cls, name: str, path: str, source: bytes, *, whole: bool, is_package: bool = False) -> Module:
@@ -190,6 +194,15 @@ class Module:
             return cls(name, path, decoded, is_package, list(_cut(decoded)))
         nodes = parse(decoded)
         return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
+
+    def whole(self) -> None:
+        """See to it that all of the source is Python.
+
+        Raises:
+            UnreadableError: it isn't.
+        """
+        if any(block.nodes is None for block in self.blocks):
+            parse(self.source)
 
     def changed(self, source: str) -> Module:
         """The same module with other text.
@@ -230,6 +243,12 @@ class Module:
                     for node in _walk_imports(block.parsed()):
                         self._imports.update(_import_names(node))
         return self._imports
+
+    def once(self, make: Callable[[Module], Fact]) -> Fact:
+        """What `make` finds out about this module. It is asked once, however many runs want to know."""
+        if make not in self._facts:
+            self._facts[make] = make(self)
+        return cast("Fact", self._facts[make])
 
     def statements(self) -> list[ast.stmt]:
         """All top-level statements."""

@@ -6,7 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, assignment, calls, loops
+from gafixer.analysis import algebra, assignment, calls, ignite, loops
 from gafixer.analysis.events import Branch, Frame, Suspended, Within
 from gafixer.analysis.values import Called, Choice, ClassRef, Const, Logic, LogicOp, Poly, Sym, Value
 
@@ -93,7 +93,11 @@ def _simple(run: Interpreter, node: ast.stmt) -> None:
         case ast.AugAssign():
             assignment.augmented(run, node)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            assignment.assign_name(run, node.name, run.closure(node))
+            func = run.closure(node)
+            assignment.assign_name(run, node.name, func)
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute):
+                    ignite.handled(run, run.evaluate(decorator), func, run.spot(decorator))
         case ast.ClassDef(name=name):
             assignment.assign_name(run, name, ClassRef(run.scope.module.path, name, node))
         case ast.Match(cases=cases):

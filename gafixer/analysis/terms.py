@@ -29,7 +29,8 @@ from gafixer.analysis.values import (
     Term,
     Value,
 )
-from gafixer.data.frameworks import RANKS, STEPS_NAME
+from gafixer.data.frameworks import RANKS
+from gafixer.data.transformers import COUNT
 
 if TYPE_CHECKING:
     from gafixer.analysis.windows import Window
@@ -182,10 +183,12 @@ def classify(factor: Factor, window: Window) -> Divisor:
             pass
     if RANKS.search(name):
         return Divisor.RANKS
+    if COUNT in name:
+        return Divisor.WINDOW_ITEMS  # Trainer's own count is the window's, however it arrives
     if _COUNT.search(name):
         local = loop is not None and _from_microbatch(value, loop)
         return Divisor.LOCAL_ITEMS if local else Divisor.WINDOW_ITEMS
-    if STEPS_NAME.search(name):
+    if window.declared.is_steps(name):
         return Divisor.STEPS
     if _SAMPLES.search(name):
         return Divisor.SAMPLES
@@ -219,7 +222,7 @@ def _is_steps(value: Value, window: Window) -> bool:
             return False
         case _:
             name = text(value)
-            return bool(STEPS_NAME.search(name)) and not _COUNT.search(name) and not RANKS.search(name)
+            return window.declared.is_steps(name) and not _COUNT.search(name) and not RANKS.search(name)
 
 
 def _same_list(a: Value, b: Value) -> bool:

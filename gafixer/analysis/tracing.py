@@ -156,7 +156,7 @@ class Tracer:
             case ast.Subscript(value=inner, slice=key):
                 return self._subscript(self.evaluate(inner), key)
             case ast.BinOp(left=left, op=op, right=right):
-                return self.combined(op, self.evaluate(left), self.evaluate(right))
+                return self.combined(op, self.evaluate(left), self.evaluate(right), self.spot(node))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 known = self.decide(test)
                 if known is not None:
@@ -267,10 +267,10 @@ class Tracer:
             return dataclasses.replace(join(source), value=None)
         return dataclasses.replace(self.evaluate(node.elt).whole(), value=None)
 
-    def combined(self, op: ast.operator, left: Flow, right: Flow) -> Flow:
+    def combined(self, op: ast.operator, left: Flow, right: Flow, spot: Spot) -> Flow:
         """Arithmetic: a loss that meets the count is divided by it."""
         if isinstance(op, ast.Div | ast.FloorDiv | ast.Mult):
-            return tracing_library.scaled(left, right, divides=not isinstance(op, ast.Mult))
+            return tracing_library.scaled(left, right, spot, divides=not isinstance(op, ast.Mult))
         both = join([left, right])
         if isinstance(op, ast.Add) and left.parts is not None and right.parts is not None:
             return Flow(parts=left.parts + right.parts)

@@ -60,7 +60,7 @@ def function(path: str, given: Given, spot: Spot) -> Flow:
     if name in FUNCTIONS and path.startswith(("torch", "F.")):
         return criterion(name, _reduction(given, FUNCTIONS[name].reduction), given, spot)
     if path.startswith("torch.") and name in {"div", "true_divide", "mul", "multiply"} and len(given.args) > 1:
-        return scaled(given.args[0], given.args[1], divides="di" in name)
+        return scaled(given.args[0], given.args[1], spot, divides="di" in name)
     if path.startswith("torch.") and name in _MEANS:
         return _mean(join(given.all).whole(), name, spot)
     if name[:1].isupper() and any(f.whole().losses for f in given.keywords.values()):
@@ -102,7 +102,7 @@ def method(base: Flow, target: Flow, name: str, given: Given, spot: Spot) -> Flo
     if name in {"detach", "item", "detach_", "numpy", "tolist"}:
         return Flow(labels=base.labels, count=base.count)
     if name in {"div", "div_", "mul", "mul_", "true_divide"} and given.args:
-        return scaled(base, given.args[0], divides="d" in name)
+        return scaled(base, given.args[0], spot, divides="d" in name)
     if name in _MEANS:
         return _mean(join([base.whole(), *given.all]).whole(), name, spot)
     if name in {"size", "dim", "numel", "type"} and not base.losses:
@@ -138,21 +138,21 @@ def _is_model_call(name: str, given: Given) -> bool:
     return (named or given.rest.labels) and re.search(r"^(dict|update|copy|print|debug|info|log)", name) is None
 
 
-def scaled(left: Flow, right: Flow, *, divides: bool) -> Flow:
+def scaled(left: Flow, right: Flow, spot: Spot, *, divides: bool) -> Flow:
     """A product or quotient: losses that meet the count are divided by it, a quotient by anything else closes them."""
     whole_left, whole_right = left.whole(), right.whole()
     both = dataclasses.replace(join([whole_left, whole_right]), value=None)
     if both.losses and (whole_right.count or whole_left.count):
         return dataclasses.replace(flows.counted(both), count=False)
     if divides and both.losses and not isinstance(right.value, Const):
-        return flows.closed(both)
+        return flows.closed(both, spot)
     return both
 
 
 def _mean(flow: Flow, name: str, spot: Spot) -> Flow:
     """A mean: of losses per item it closes them, of anything else made from labels it is a loss by hand."""
     if flow.losses:
-        return flows.closed(dataclasses.replace(flow, value=None))
+        return flows.closed(dataclasses.replace(flow, value=None), spot)
     if flow.labels:
         return Flow(losses=frozenset({LossCall(spot, name, Honours.NO, Maker.REDUCTION)}))
     return Flow(count=flow.count)

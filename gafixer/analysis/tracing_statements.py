@@ -68,7 +68,7 @@ def _simple(run: Tracer, node: ast.stmt) -> None:
         case ast.AnnAssign(target=target, value=value) if value is not None:
             assign(run, target, run.evaluate(value))
         case ast.AugAssign(target=target, op=op, value=value):
-            assign(run, target, run.combined(op, run.evaluate(target), run.evaluate(value)))
+            assign(run, target, run.combined(op, run.evaluate(target), run.evaluate(value), run.spot(node)))
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             run.frame.env[name] = Flow(value=run.closure(node))
         case _:

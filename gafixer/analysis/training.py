@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, reductions
+from gafixer.analysis import algebra, composer, ignite, reductions
 from gafixer.analysis.events import Branch, EventKind, Framework
 from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
@@ -120,10 +120,14 @@ def method(
         case _ if name in known.CLIPS:
             run.emit(EventKind.CLIP, spot, None, receiver)
             return OPAQUE
+        case _ if args and (scales := known.SCALES_GRADIENTS.match(name)) is not None:
+            divides = scales["by"].startswith(("div", "normal"))
+            rescale(run, algebra.divide(Const(1), args[0], spot) if divides else args[0], spot)
+            return Const(None)
         case _ if known.SUMS_OVER_RANKS.search(name) and args and not isinstance(receiver, Instance):
             return reductions.everywhere(args[0])
         case _:
-            return None
+            return ignite.registration(run, receiver, name, args, keywords, spot)
 
 
 def _backward(
@@ -139,7 +143,8 @@ def _backward(
     if isinstance(receiver, External) and receiver.path.endswith("autograd"):
         run.emit(EventKind.BACKWARD, spot, given, None, Framework.TORCH)
         return Const(None)
-    run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver))
+    undivided = keywords.get("scale_wrt_gas") == Const(False)
+    run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver), undivided=undivided)
     return Const(None)
 
 
@@ -204,7 +209,9 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
     if name in {"all_reduce", "reduce"} and path.startswith("torch.distributed"):
         _sum_in_place(run, args)
         return Const(None)
-    return None
+    if composer.train(run, path, args, keywords, spot):
+        return OPAQUE
+    return ignite.create(run, path, args, keywords, spot)
 
 
 def _element(value: Value) -> Value:
@@ -225,6 +232,8 @@ def unknown_call(
     run: Interpreter, func: Value, args: list[Value], keywords: dict[str, Value], spot: Spot
 ) -> Value | None:
     """A call of something unknown: a scaler object that goes backward and steps for its caller, a clip function."""
+    if args and ignite.handled(run, func, args[0], spot):
+        return args[0]
     name = _last(func)
     if name in known.CLIPS:
         run.emit(EventKind.CLIP, spot, None, args[0] if args else None)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Uses", "uses"]
 
-_TRAINERS = re.compile(r"(?<!class )(?<!\w)\w*Trainer\(")
+_TRAINERS = re.compile(r"(?<!class )(?<!\w)(\w*Trainer)\(")
+#: Packages whose Trainer is another one.
+_OTHERS = frozenset({"composer", "lightning", "pytorch_lightning", "fairseq", "catalyst"})
 _PATCHES = re.compile(r"^\s*(?:import gafixer\.patch|from gafixer(?:\.patch)? import (?:patch|apply))", re.MULTILINE)
 _STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
 _CLASS = re.compile(rf"\b{HEAD_NAME}\b")
@@ -45,7 +47,7 @@ class Uses:
 def uses(module: Module, project: Project) -> Uses | None:
     """What a file uses, or None where it hands no library head to a Trainer, or patches the library."""
     source = module.source
-    trainer = _TRAINERS.search(source)
+    trainer = next((m for m in _TRAINERS.finditer(source) if not _is_other(m[1], module)), None)
     if trainer is None or "transformers" not in source or _PATCHES.search(source) is not None:
         return None
     libraries = {base for base, _ in module.imports().values()}
@@ -67,6 +69,11 @@ def uses(module: Module, project: Project) -> Uses | None:
         path=module.path,
         place=module.place,
     )
+
+
+def _is_other(name: str, module: Module) -> bool:
+    base = module.imports().get(name, ("", None))[0]
+    return base.partition(".")[0] in _OTHERS
 
 
 def _steps(module: Module, project: Project) -> Evidence | None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     import ast
 
+    from gafixer.declared import OwnLoss
+
 __all__ = [
     "OPAQUE",
     "Atom",
@@ -110,13 +112,15 @@ class Const:
 class Sym:
     """A name whose value is not known: a parameter, a global, an element of a batch.
 
-    `origin` is what was assigned to it, `loops` the loops around that assignment.
+    `origin` is what was assigned to it, `loops` the loops around that assignment. `cls` is the class of the
+    project that an annotation promises.
     """
 
     key: str
     origin: Value | None = field(default=None, compare=False)
     loops: Loops = field(default=(), compare=False)
     default: Value | None = field(default=None, compare=False)
+    cls: ClassRef | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,13 +284,17 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class LossModule:
-    """A loss object, for example ``nn.CrossEntropyLoss(ignore_index=0)``, or a call with these settings to come."""
+    """A loss object, for example ``nn.CrossEntropyLoss(ignore_index=0)``, or a call with these settings to come.
+
+    `own` is what the project declares of it, where it is no loss of PyTorch.
+    """
 
     name: str
     reduction: Reduction
     spot: Spot = field(compare=False)
     ignore: Value | None = None
     weighted: bool = False
+    own: OwnLoss | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +318,7 @@ class Atom:
     `target`, `ignore`, `weighted` and `mask` say what its items are; `loops` are the loops around it, `accumulated`
     the loop over which it was summed up; `everywhere` says that it was summed over ranks; `samples` that a sample was
     reduced to one number before, so that the items are samples. `made` is where the loss object was made, the call
-    itself for a function.
+    itself for a function. `own` is what the project declares of a loss of its own.
     """
 
     kind: Kind
@@ -327,6 +335,7 @@ class Atom:
     everywhere: bool = False
     samples: bool = False
     made: Spot | None = field(default=None, compare=False)
+    own: OwnLoss | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import guards
 from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework, Loop, Suspended, Within
 from gafixer.analysis.spelling import text
+from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from gafixer.analysis.guards import Guard
     from gafixer.analysis.values import Spot, Value
+    from gafixer.declared import Declared
 
 __all__ = ["Shape", "Window", "find"]
 
@@ -33,7 +35,8 @@ class Window:
     """The window of one backward call.
 
     `loop` is the loop over its microbatches, `outer` the loops around that. `steps` is G as the code spells it.
-    `step` is the step that ends it, `flush` the step for what the loop leaves over.
+    `step` is the step that ends it, `flush` the step for what the loop leaves over. `declared` says what the project
+    calls the number of microbatches.
     """
 
     shape: Shape
@@ -44,6 +47,7 @@ class Window:
     guard: Guard | None = None
     step: Event | None = None
     flush: Event | None = None
+    declared: Declared = NOTHING
 
     @property
     def flushes(self) -> bool:
@@ -80,8 +84,7 @@ def _guarded(backward: Event, step: Event, guard: Guard, steps: list[Event]) -> 
             for e in steps
             if e is not step
             and e.order > backward.order
-            and (_depth(e, backward) <= level or _only_last(e, backward))
-            and e.spot != step.spot
+            and (_depth(e, backward) <= level or (_only_last(e, backward) and e.spot != step.spot))
         ),
         None,
     )
@@ -169,8 +172,12 @@ def trains(event: Event) -> bool:
 def _accumulates(event: Event) -> bool:
     """Whether an event is inside ``accelerator.accumulate(...)``."""
     return any(isinstance(f, Within) and ".accumulate(" in text(f.context) for f in event.frames) or (
-        event.kind is EventKind.BACKWARD and (event.framework is Framework.DEEPSPEED or event.subject == AUTOMATIC)
+        event.kind is EventKind.BACKWARD and (event.framework in _STEPS_ITSELF or event.subject == AUTOMATIC)
     )
+
+
+#: Frameworks that decide when to step, whoever asks for it.
+_STEPS_ITSELF = frozenset({Framework.DEEPSPEED, Framework.IGNITE, Framework.COMPOSER, Framework.TRAINER})
 
 
 def _shares(event: Event, backward: Event) -> bool:

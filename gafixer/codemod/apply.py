@@ -9,8 +9,23 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gafixer.codemod.arguments import with_keyword, with_parameter, with_spread
 from gafixer.codemod.locate import Locator, Statement
-from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Operand, Remove, Replace, Rewrite, Unwrap, Where
+from gafixer.codemod.plan import (
+    DeclinedError,
+    Insert,
+    Keyword,
+    Move,
+    Operand,
+    Parameter,
+    Remove,
+    Replace,
+    Rewrite,
+    Spread,
+    Unwrap,
+    Where,
+)
+from gafixer.notebooks import BOUNDARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +68,8 @@ class _Change(cst.CSTTransformer):
     def __init__(self, locator: Locator, module: cst.Module) -> None:
         self._locate = locator
         self._config = module.config_for_parsing
-        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword]] = defaultdict(list)
+        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword | Spread]] = defaultdict(list)
+        self._parameters: dict[cst.CSTNode, list[Parameter]] = defaultdict(list)
         self._removed: set[cst.CSTNode] = set()
         self._rewritten: dict[cst.CSTNode, Statement] = {}
         self._moved: dict[cst.CSTNode, str] = {}
@@ -63,7 +79,9 @@ class _Change(cst.CSTTransformer):
     def take(self, part: Part) -> None:
         """Look up the places of a part."""
         match part:
-            case Replace() | Unwrap() | Keyword():
+            case Parameter(spot=spot):
+                self._parameters[self._locate.statement(spot)].append(part)
+            case Replace() | Unwrap() | Keyword() | Spread():
                 self._expressions[self._locate.expression(part.spot)].append(part)
             case Rewrite(spot=spot, code=code):
                 self._rewritten[self._locate.statement(spot)] = cst.parse_statement(code, self._config)
@@ -92,7 +110,13 @@ class _Change(cst.CSTTransformer):
                     done = _operand(done, keep)
                 case Keyword(name=name, code=code):
                     assert isinstance(done, cst.CSTNode)
-                    done = _with_keyword(done, name, code)
+                    done = with_keyword(done, name, code)
+                case Spread(name=name):
+                    assert isinstance(done, cst.CSTNode)
+                    done = with_spread(done, name)
+        for parameter in self._parameters.get(original_node, ()):
+            assert isinstance(done, cst.FunctionDef)
+            done = with_parameter(done, parameter.name, parameter.default)
         return done
 
     # -- statements --------------------------------------------------------------------------------------------------
@@ -124,6 +148,8 @@ class _Change(cst.CSTTransformer):
             if ahead and original not in self._removed and original not in self._moved:
                 blank, rest = _blank_and_rest(updated.leading_lines)
                 made += [ahead[0].with_changes(leading_lines=blank), *ahead[1:]]
+                if isinstance(ahead[-1], cst.FunctionDef):
+                    rest = [*(blank or [cst.EmptyLine(indent=False)]), *rest]
                 updated = updated.with_changes(leading_lines=rest)
             else:
                 made += ahead
@@ -135,7 +161,7 @@ class _Change(cst.CSTTransformer):
                 orphans = list(updated.leading_lines)
             else:
                 made.append(updated)
-            made += new[Where.AFTER]
+            made += [_apart(node) for node in new[Where.AFTER]]
         return made or [cst.SimpleStatementLine([cst.Pass()])]
 
 
@@ -179,42 +205,16 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
     return kept
 
 
-def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
-    if not isinstance(node, cst.Call):
-        raise DeclinedError("a loss call could not be located")
-    value = cst.parse_expression(code)
-    for position, arg in enumerate(node.args):
-        if arg.keyword is not None and arg.keyword.value == name:
-            args = list(node.args)
-            args[position] = arg.with_changes(value=value)
-            return node.with_changes(args=args)
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    new = cst.Arg(value, cst.Name(name), equal)
-    if not node.args:
-        return node.with_changes(args=[new])
-    *first, last = node.args
-    if isinstance(last.comma, cst.Comma):  # one argument a line, with a comma after the last: keep both habits
-        between = first[-1].comma if first else cst.Comma(whitespace_after=node.whitespace_before_args)
-        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
-    else:
-        space = (
-            first[-1].comma.whitespace_after
-            if first and isinstance(first[-1].comma, cst.Comma)
-            else cst.SimpleWhitespace(" ")
-        )
-        new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
-    return node.with_changes(args=[*first, last, new])
-
-
 # -- the top level ---------------------------------------------------------------------------------------------------
 
 
 def _with_top(
     tree: Tree, before: cst.Module, after: cst.Module, top: Sequence[str], row: int, imports: Sequence[str]
 ) -> cst.Module:
-    """Put functions before the top-level function or class that row is in; for a script, after its imports."""
+    """Put functions before the top-level function or class that row is in; for a script, after its imports.
+
+    What runs in a cell of a notebook has its functions in that cell.
+    """
     if not top and not imports:
         return after
     body = list(after.body)
@@ -223,7 +223,7 @@ def _with_top(
         position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
         defines = isinstance(tree.root.body[position], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         # Statements of the top level are never moved or removed, so both trees count them alike.
-        index = _index(before, position) if defines else _import_index(after.body)
+        index = _index(before, position) if defines else _script_index(tree, after.body, row)
         made = [cst.parse_statement(text, before.config_for_parsing) for text in top]
         above = _two_blank(header if index == 0 else [])
         if index == 0 and header:
@@ -272,13 +272,39 @@ def _is_import(node: cst.CSTNode) -> bool:
     )
 
 
+def _apart(node: Statement) -> Statement:
+    """A function with a blank line above it."""
+    return node.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if isinstance(node, cst.FunctionDef) else node
+
+
+def _is_future(node: cst.CSTNode) -> bool:
+    return "__future__" in cst.Module([]).code_for_node(node)
+
+
+def _script_index(tree: Tree, body: Sequence[cst.CSTNode], row: int) -> int:
+    """After the imports at the head of the file, or of the notebook's cell that `row` is in."""
+    boundary = ast.dump(ast.parse(BOUNDARY).body[0])
+    cells = sum(ast.dump(node) == boundary for node in tree.root.body if node.lineno < row)
+    bounds = [-1, *(index for index, node in enumerate(body) if _is_boundary(node)), len(body)]
+    start = bounds[cells] + 1
+    return start + _import_index(body[start : bounds[cells + 1]])
+
+
+def _is_boundary(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString(value=value))]):
+            return value == BOUNDARY
+        case _:
+            return False
+
+
 def _import_index(body: Sequence[cst.CSTNode]) -> int:
-    """After the imports at the head of the file."""
+    """After the imports at the head of these statements, within the first cell of a notebook."""
     last = 0
     for index, node in enumerate(body):
         if _is_import(node):
             last = index + 1
-        elif isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
+        elif (_is_boundary(node) and last) or isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
             break
     return last
 
@@ -307,11 +333,14 @@ def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
             case _:
                 pass
     mine = line.split()[1]
-    ours = [(i, name) for i, name in plain if name.partition(".")[0] not in sys.stdlib_module_names]
+    standard = mine.partition(".")[0] in sys.stdlib_module_names
+    ours = [(i, name) for i, name in plain if (name.partition(".")[0] in sys.stdlib_module_names) is standard]
     smaller = [i for i, name in ours if name < mine]
     if smaller:
         body.insert(smaller[-1] + 1, new)
         return
+    if standard and not ours:
+        first = next((i for i, node in enumerate(body) if _is_import(node) and not _is_future(node)), None)
     where = ours[0][0] if ours else first
     if where is None:
         where = plain[-1][0] + 1 if plain else 0

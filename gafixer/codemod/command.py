@@ -8,7 +8,7 @@ import libcst as cst
 from libcst.codemod import CodemodCommand
 
 from gafixer import fixing
-from gafixer.settings import Settings, resolve
+from gafixer.settings import Hierarchy, Layer
 
 if TYPE_CHECKING:
     import argparse
@@ -36,8 +36,8 @@ class FixAccumulation(CodemodCommand):
         Raises:
             RuntimeError: the file could not be analysed.
         """
-        settings: Settings = resolve()
-        made = fixing.change(tree.bytes, self.context.filename or "-", settings, unsafe=self._unsafe)
+        chosen = Hierarchy(Layer(unsafe_fixes=self._unsafe or None))
+        made = fixing.change(tree.bytes, self.context.filename or "-", chosen)
         match made:
             case fixing.Changed(content=content):
                 return cst.parse_module(content)

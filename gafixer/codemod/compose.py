@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.events import EventKind
+from gafixer.analysis.events import AUTOMATIC, EventKind, Framework
 from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
 from gafixer.codemod import order, scale
 from gafixer.codemod.division import dropped
+from gafixer.codemod.lightning import in_hook
 from gafixer.codemod.plan import DeclinedError, Plan, merge
+from gafixer.codemod.read_ahead import read_ahead
 from gafixer.codemod.rescale import rescale
 from gafixer.findings import Applicability
 
@@ -73,7 +75,7 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) ->
     if codes & (_RESCALED | ({"GA103"} if twice and _needs_rescale(site) else set())) or (
         codes & _LEFT_OVER and _is_by_steps(site)
     ):
-        plans.append(rescale(tree, site, peers))
+        plans.append(_divided(tree, site, peers))
         codes = codes - {"GA501"}  # the rescale sees to the reports
     plans += [mend(tree, site) for code, mend in _SCALED if code in codes]
     for code, kind, make in _MOVED:
@@ -86,6 +88,17 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) ->
         # With its own count the window that is left over is right whatever its length.
         made = replace(made, applicability=max((p.applicability for p in plans if p.helper), key=_ORDER.index))
     return made
+
+
+def _divided(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
+    """Divide by the window's items where gradients, or the loss, can be touched."""
+    match site.framework:
+        case Framework.DEEPSPEED:
+            return read_ahead(tree, site)
+        case Framework.LIGHTNING if site.backward.subject == AUTOMATIC:
+            return in_hook(tree, site)
+        case _:
+            return rescale(tree, site, peers)
 
 
 _ORDER = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]

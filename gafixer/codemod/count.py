@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from gafixer.codemod.tree import Function, Tree
 
-__all__ = ["Step", "atomic", "bring", "climb", "divisor_count", "labels_count", "stripped"]
+__all__ = ["SAME", "Step", "atomic", "bring", "climb", "divisor_count", "labels_count", "stripped"]
 
 #: Methods after which a tensor has the same items.
-_SAME = frozenset(
+SAME = frozenset(
     {"flatten", "view", "reshape", "contiguous", "long", "int", "float", "double", "half", "to", "cuda", "cpu",
      "detach", "type", "squeeze", "unsqueeze", "transpose", "permute", "clone", "type_as", "view_as",
      "reshape_as", "bool"}
 )  # fmt: skip
 #: Calls that a count may repeat.
-_PURE = _SAME | {
+_PURE = SAME | {
     "ne",
     "eq",
     "gt",
@@ -129,12 +129,11 @@ class _Substitute(ast.NodeTransformer):
             known = node.id == "torch" or (not self._step.foreign and self._tree.is_global(node.id))
             if known:
                 return node
-        values = {ast.dump(s.value): s.value for s in assigned if isinstance(s, ast.Assign) and len(s.targets) == 1}
-        if len(values) == 1 and all(isinstance(s, ast.Assign) for s in assigned) and node.id not in self._active:
+        given = [_bound_to(s, node.id) for s in assigned]
+        values = {ast.dump(value): value for value in given if value is not None}
+        if len(values) == 1 and None not in given and node.id not in self._active:
             (value,) = values.values()
-            if _is_pure(value) and all(
-                isinstance(s.targets[0], ast.Name) for s in assigned if isinstance(s, ast.Assign)
-            ):
+            if _is_pure(value):
                 self._active.add(node.id)
                 made: ast.expr = self.visit(copy.deepcopy(value))
                 self._active.discard(node.id)
@@ -142,11 +141,22 @@ class _Substitute(ast.NodeTransformer):
         raise DeclinedError(f"`{node.id}` is not known where backward runs")
 
 
+def _bound_to(statement: ast.stmt, name: str) -> ast.expr | None:
+    """What an assignment gives a name, alone or as one of several."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+            return value
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
+            return next((v for t, v in zip(targets, values, strict=True) if spelled(t) == name), None)
+        case _:
+            return None
+
+
 def _keeps(statement: ast.stmt, name: str) -> bool:
     """Whether an assignment only reshapes what the name was: ``targets = targets.reshape(-1)``."""
     match statement:
         case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Attribute(value=ast.Name(id=same), attr=attr))):
-            return same == name and attr in _SAME
+            return same == name and attr in SAME
         case _:
             return False
 
@@ -199,9 +209,9 @@ def stripped(node: ast.expr) -> ast.expr:
     """
     while True:
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[inner, *_]) if name in _SAME:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[inner, *_]) if name in SAME:
                 node = inner
-            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _SAME:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in SAME:
                 node = inner
             case _:
                 break
@@ -278,7 +288,7 @@ def labels_count(call: ast.Call, modules: Sequence[tuple[str, str]]) -> tuple[st
     Raises:
         DeclinedError: it gets no labels, or several kinds of heads are in sight.
     """
-    labels = next((k.value for k in call.keywords if k.arg in {"labels", "lm_labels", "masked_lm_labels"}), None)
+    labels = next((k.value for k in call.keywords if k.arg is not None and _LABELS.search(k.arg)), None)
     if labels is None:
         spread = [k.value for k in call.keywords if k.arg is None]
         if not spread:
@@ -298,6 +308,7 @@ def labels_count(call: ast.Call, modules: Sequence[tuple[str, str]]) -> tuple[st
             raise DeclinedError("heads of several kinds are in sight: it is not clear which labels are scored")
 
 
+_LABELS = re.compile(r"(^|_)labels$")
 _COUNTS = {"shifted": "[..., 1:].ne(-100).sum()", "tokens": ".ne(-100).sum()", "samples": ".size(0)"}
 
 

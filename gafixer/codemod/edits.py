@@ -39,10 +39,10 @@ def apply(old: str, edits: Iterable[Edit]) -> str:
     return old
 
 
-def unified(old: str, new: str, name: str) -> str:
-    """A patch that git applies. `name` is relative and posix."""
+def unified(old: str, new: str, old_name: str, new_name: str) -> str:
+    """A patch as git and diff write it."""
     made = []
-    for line in difflib.unified_diff(_lines(old), _lines(new), f"a/{name}", f"b/{name}"):
+    for line in difflib.unified_diff(_lines(old), _lines(new), old_name, new_name):
         made.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     return "".join(made)
 

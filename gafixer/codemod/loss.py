@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import LossTerm, Site
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Function
+    from gafixer.declared import OwnLoss
 
 __all__ = ["Summed", "spot_of", "summed"]
 
@@ -83,6 +84,8 @@ def _counted(tree: Tree, term: LossTerm, node: ast.expr, steps: Sequence[Step], 
     match node:
         case ast.Call(func=ast.Attribute(attr="mean" | "sum")):
             return _reduced(tree, term, node, steps, here)
+        case ast.Call() if term.atom.own is not None:
+            return _declared(tree, term.atom.own, node, steps, here)
         case ast.Call() if term.atom.kind is Kind.LOSS and term.atom.made is not None:
             return _called(tree, term, node, steps, here)
         case _:
@@ -193,6 +196,19 @@ def _kept(tree: Tree, term: LossTerm, values: ast.expr, steps: Sequence[Step]) -
             raise DeclinedError("it is not in sight over which items the loss is averaged")
 
 
+# -- losses of the project that its settings declare ---------------------------------------------------------------
+
+
+def _declared(tree: Tree, own: OwnLoss, node: ast.Call, steps: Sequence[Step], here: ast.AST) -> Summed:
+    """It stays a mean, and is weighted by the count of what it scores, as far as that was declared."""
+    position = own.target if isinstance(own.target, int) else len(node.args)
+    target = _argument(node, position, own.target if isinstance(own.target, str) else "target")
+    code = atomic(bring(tree, stripped(target), steps))
+    count = f"{code}.numel()" if own.ignored_label is None else f"{code}.ne({own.ignored_label}).sum()"
+    name = own.name.rpartition(".")[2]
+    return Summed(frozenset(), count, here, boxed=True, assumed=f"that `{name}` averages as the settings declare")
+
+
 # -- calls of a loss -------------------------------------------------------------------------------------------------
 
 
@@ -284,7 +300,7 @@ def _ignored(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call, ste
         return "-100" if shown else None
     if isinstance(given, ast.Constant | ast.UnaryOp) or (isinstance(given, ast.Name) and tree.is_global(given.id)):
         return ast.unparse(given)
-    if settings is node:
+    if settings is node or (steps and tree.function_of(settings) is tree.function_of(node)):
         return unparsed(bring(tree, given, steps))
     if spelled(node.func) is None or steps:
         raise DeclinedError("the ignored label is not known where backward runs")

@@ -6,14 +6,24 @@ import re
 
 __all__ = [
     "ACCELERATOR",
+    "CALLS_WHAT_IT_IS_GIVEN",
     "CLIPS",
+    "COMPOSER_COUNT",
+    "COMPOSER_EXACT",
+    "COMPOSER_MODELS",
+    "COMPOSER_SIZE",
     "ENGINE",
     "FABRIC",
     "FRAMEWORK_CLASSES",
+    "IGNITE_STEPS",
+    "IGNITE_STEP_FUNCTIONS",
+    "IGNITE_TRAINER",
+    "IMPLICIT",
     "OPTIMIZER",
     "RANKS",
     "SAME_ITEMS",
     "SCALER",
+    "SCALES_GRADIENTS",
     "SCHEDULER",
     "STEPS_NAME",
     "SUMS_OVER_RANKS",
@@ -30,6 +40,9 @@ SCHEDULER = re.compile(r"sched|(^|[._])lrs?\b|lr_sch|^(?!.*optim).*warmup|lr_dec
 SCALER = re.compile(r"scaler|\bamp\b|GradScaler", re.IGNORECASE)
 
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_gradients", "clip_grads_with_norm_"})
+
+#: Methods of an optimizer that scale all gradients; of those that divide, the argument is a divisor.
+SCALES_GRADIENTS = re.compile(r"^(?P<by>multiply|mul|scale|rescale|divide|div|normali[sz]e)_(all_)?grad(ient)?s?_?$")
 
 #: What people call the number of microbatches of a window.
 STEPS_NAME = re.compile(
@@ -65,3 +78,20 @@ SAME_ITEMS = frozenset(
         "clamp_", "item_", "to_local", "full_tensor", "redistribute", "as_subclass", "local_value",
     }
 )  # fmt: skip
+
+#: ignite: what makes a trainer of a model, an optimizer and a loss, what makes its step alone, and the argument that is
+#: the number of steps. Both take the three first, and divide by the last.
+IGNITE_TRAINER = "create_supervised_trainer"
+IGNITE_STEP_FUNCTIONS = re.compile(r"^supervised_training_step(_amp|_apex|_tpu)?$")
+IGNITE_STEPS = "gradient_accumulation_steps"
+
+#: Composer: base classes of its models, what splits a batch into microbatches, and what makes that exact for tokens.
+COMPOSER_MODELS = frozenset({"ComposerModel", "HuggingFaceModel", "ComposerClassifier"})
+COMPOSER_SIZE, COMPOSER_COUNT = "device_train_microbatch_size", "grad_accum"
+COMPOSER_EXACT = "accumulate_train_batch_on_tokens"
+
+#: What is made of functions that it calls later.
+CALLS_WHAT_IT_IS_GIVEN = frozenset({"Engine"})
+
+#: Text of code that trains though nothing in it is called backward.
+IMPLICIT = re.compile(rf"\b{IGNITE_TRAINER}\b|\bsupervised_training_step|\bHuggingFaceModel\(")

@@ -11,6 +11,7 @@ KEYS = {
     "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "gradient_accumulation_steps",
     "accumulate_grad_batches": "accumulate_grad_batches",
     "accumulate-grad-batches": "accumulate_grad_batches",
+    "device_train_microbatch_size": "device_train_microbatch_size",
 }
 
 #: Files that may say it: DeepSpeed and Accelerate configurations, Hydra and Lightning ones, launch scripts.

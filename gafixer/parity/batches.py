@@ -191,6 +191,8 @@ _TARGETS: dict[Task, Callable[[Draw, Variant], dict[str, Any]]] = {
     Task.INSTANCE_SEGMENTATION: lambda draw, variant: media.masks(draw),
     Task.OBJECT_DETECTION: lambda draw, variant: media.boxes(draw),
     Task.DEPTH_ESTIMATION: lambda draw, variant: media.depths(draw),
+    Task.IMAGE_TEXT_MATCHING: _binary,
+    Task.OTHER: _language,  # a guess; most of these have no loss at all, and say so
 }
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,12 +17,13 @@ from gafixer.parity.tasks import Task
 from gafixer.terminal import say, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gafixer.parity.divides import Division
     from gafixer.parity.heads import Head
     from gafixer.parity.measure import Setting
     from gafixer.parity.runner import HeadReport
+    from gafixer.parity.session import Request
 
 __all__ = ["verify"]
 
@@ -41,6 +43,8 @@ class _Options:
     jobs: int
     timeout: float
     output_format: str
+    report: Path | None
+    write_table: Path | None
 
 
 @click.command(epilog=f"Tasks: {', '.join(task.value for task in Task)}.")
@@ -59,8 +63,22 @@ class _Options:
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Heads at a time."
 )
-@click.option("--timeout", type=click.FloatRange(1), default=120, show_default=True, metavar="S", help="For one head.")
+@click.option(
+    "--timeout", type=click.FloatRange(1), default=120, show_default=True, metavar="S", help="CPU seconds for one head."
+)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write a page to look at: ratios, every head, and the loss curves of one batch split five ways.",
+)
+@click.option(
+    "--write-table",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Put what these heads do with labels and the count into FILE, as the scanner reads it.",
+)
 def verify(**options: object) -> int:
     """Test whether every head of the installed Transformers gets the gradient of its whole window.
 
@@ -77,22 +95,22 @@ def _run(options: _Options) -> int:
     if missing:
         raise click.UsageError(f"verify needs {' and '.join(missing)}: pip install 'gafixer[runtime]'")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # or a look for a GPU would spoil it for forked workers
+    if "WORLD_SIZE" not in os.environ:  # one process, one GPU: the trainer would spread itself over all it sees
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     heads = _heads(options)
-    setting = _setting(options)
-    _hush()
-    text = options.output_format == "text"
-    patch = not options.no_patch
-    reports = _measure(heads, options, setting, _teller(patch) if text else lambda report: None)
-    divisions = _divisions()
-    from gafixer.parity import render
+    from gafixer.parity import session
     from gafixer.parity import verify as found
 
-    if text:
-        write(render.closing(reports, divisions, patch))
-    else:
-        write(json.dumps(render.to_json(reports, divisions, setting, patch), indent=2) + "\n")
+    setting = _setting(options)
+    session.quieten()
+    patch = not options.no_patch
+    request = session.Request(heads, setting, patch, options.write_table is not None, options.jobs, options.timeout)
+    first = not setting.launched or os.environ.get("RANK") == "0"  # one of the launched ranks speaks for all
+    reports = _measured(request, options.output_format == "text" and first)
+    if first:
+        _tell(reports, session.divisions(), request, options)
     built = sum(report.built for report in reports)
-    say(f"{len(reports)} heads, {built} built")
     if not built:
         raise click.UsageError("no head could be built, so nothing was tested")
     return int(any(found.misses(report) for report in reports))
@@ -114,62 +132,71 @@ def _setting(options: _Options) -> Setting:
     import torch
 
     from gafixer.parity.measure import Setting
+    from gafixer.parity.ranks import Launch
 
     available = torch.cuda.is_available()
     if options.device == "cuda" and not available:
         raise click.UsageError("--device cuda: torch sees no GPU here")
     device = "cuda" if available and options.device != "cpu" else "cpu"
+    launch = Launch.found()
+    if launch is not None:
+        if options.processes not in (1, launch.processes):
+            raise click.UsageError(f"--processes {options.processes}, but {launch.processes} were launched")
+        dtype = getattr(torch, options.dtype)
+        return Setting(dtype, device, options.steps, launch.processes, options.compile_, launched=True)
     if device == "cuda" and options.processes > 1:
-        raise click.UsageError("--processes forks workers for the CPU: add --device cpu")
+        raise click.UsageError("--processes forks workers for the CPU: add --device cpu, or start under torchrun")
     return Setting(getattr(torch, options.dtype), device, options.steps, options.processes, options.compile_)
 
 
-def _hush() -> None:
-    """Libraries announce themselves and warn about tiny models; only figures are wanted."""
-    import logging
-    import warnings
+def _measured(request: Request, text: bool) -> list[HeadReport]:
+    from gafixer.parity import render, session
+    from gafixer.parity.progress import Watch
 
-    import torch
-    import transformers
+    if text:
+        write(render.header(request.patch))
+    with Watch(len(request.heads)) as watch:
 
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)  # heads are tiny, and forked workers must not share a thread pool
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    # Imported lazily by name: paid once here, not by every worker.
-    _ = transformers.Trainer
+        def tell(report: HeadReport) -> None:
+            watch.finished(report.head)
+            if text:
+                with watch.aside():
+                    write(render.head_lines(report))
+
+        return session.measure(request, started=watch.started, tell=tell)
 
 
-def _teller(patch: bool) -> Callable[[HeadReport], None]:
+def _tell(reports: Sequence[HeadReport], divisions: Sequence[Division], request: Request, options: _Options) -> None:
     from gafixer.parity import render
 
-    write(render.header(patch))
-    return lambda report: write(render.head_lines(report))
+    if options.output_format == "text":
+        write(render.closing(reports, divisions, request.patch))
+    else:
+        write(json.dumps(render.to_json(reports, divisions, request.setting, request.patch), indent=2) + "\n")
+    if options.report is not None:
+        _write_report(options.report, reports, divisions, request)
+    if options.write_table is not None:
+        _write_table(options.write_table, reports, divisions, request.setting.steps)
+    say(f"{len(reports)} heads, {sum(report.built for report in reports)} built")
 
 
-def _measure(
-    heads: Sequence[Head], options: _Options, setting: Setting, tell: Callable[[HeadReport], None]
-) -> list[HeadReport]:
-    from gafixer.parity.progress import Watch
-    from gafixer.parity.runner import run_heads
-    from gafixer.parity.verify import work_with
+def _write_report(path: Path, reports: Sequence[HeadReport], divisions: Sequence[Division], request: Request) -> None:
+    from gafixer.parity import curves
+    from gafixer.parity.heads import find_head
+    from gafixer.parity.page import page
 
-    reports = []
-    with Watch(len(heads)) as watch:
-        work = work_with(setting, not options.no_patch)
-        for report in run_heads(heads, work=work, jobs=options.jobs, timeout=options.timeout, started=watch.started):
-            reports.append(report)
-            watch.finished(report.head)
-            with watch.aside():
-                tell(report)
-    return reports
+    say("training the curves: one batch, split five ways, as released" + (" and patched" if request.patch else ""))
+    head = find_head(curves.TRAINED)
+    drawn = curves.curves(head, device=request.setting.device, patch=request.patch)
+    text = page(reports, divisions, request.setting, request.patch, curves=drawn, trained=head.name)
+    path.write_text(text, encoding="utf-8")
 
 
-def _divisions() -> tuple[Division, ...]:
-    from gafixer.parity.divides import who_divides
+def _write_table(path: Path, reports: Sequence[HeadReport], divisions: Sequence[Division], steps: int) -> None:
+    from gafixer.parity import table
 
-    return who_divides()
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else table.empty()
+    path.write_text(table.render(table.updated(known, reports, divisions, steps)), encoding="utf-8")
 
 
 if __name__ == "__main__":

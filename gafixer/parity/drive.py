@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gafixer.parity.windows import Microbatch, Window
 
-__all__ = ["Catch", "Driven", "drive_trainer", "training_arguments"]
+__all__ = ["Catch", "Driven", "drive_trainer", "only_item", "silence", "training_arguments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Catch(torch.optim.SGD):
             self.caught = flat([p.grad for p in self._parameters], self._parameters)
 
 
-def _only_item(items: list[Microbatch]) -> dict[str, Any]:
+def only_item(items: list[Microbatch]) -> dict[str, Any]:
     """A collator: the data set holds whole microbatches, so ragged ones need no sampler."""
     return copy_of(items[0])
 
@@ -71,7 +71,7 @@ def training_arguments(folder: str, steps: int, **more: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """The trainer prints its log to standard output where progress bars are off."""
     with open("/dev/null", "w", encoding="utf-8") as sink, contextlib.redirect_stdout(sink):  # noqa: PTH123
         yield
@@ -97,12 +97,12 @@ def drive_trainer(
     optimizer = Catch([p for p in model.parameters() if p.requires_grad])
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
     arguments.setdefault("use_cpu", device.type == "cpu")
-    with tempfile.TemporaryDirectory() as folder, _silence():
+    with tempfile.TemporaryDirectory() as folder, silence():
         trainer = (trainer_class or Trainer)(
             model=model,
             args=training_arguments(folder, steps or len(window.microbatches), **arguments),
             train_dataset=[dict(m) for m in window.microbatches],
-            data_collator=_only_item,
+            data_collator=only_item,
             optimizers=(optimizer, scheduler),
             **({} if loss_function is None else {"compute_loss_func": loss_function}),
         )

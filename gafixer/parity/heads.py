@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Head", "find_head", "installed_heads"]
 
+_TOP = re.compile(r"^(?=class |def |@)", re.MULTILINE)
+_HEADER = re.compile(r"class (?P<name>\w+)\s*(?:\((?P<bases>[^:]*)\))?\s*:")
+_FORWARD = re.compile(r"^    def forward\(.*?(?=^    (?:def|async|class)\b|^    @|\Z)", re.MULTILINE | re.DOTALL)
 _SHARED = ("modeling_layers", "modeling_utils")  # where heads inherit forwards from
 
 
@@ -53,22 +56,31 @@ class _Class:
     arguments: frozenset[str] | None  # of its own forward; None where it inherits one
 
 
-def _forward_arguments(node: ast.ClassDef) -> frozenset[str] | None:
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef) and item.name == "forward":
-            arguments = item.args
-            return frozenset(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
-    return None
-
-
 def _classes(path: Path) -> dict[str, _Class]:
+    """The classes of a module. Only the headers and the forwards are parsed: a tenth of the text."""
     source = path.read_text(encoding="utf-8")
+    starts = [match.start() for match in _TOP.finditer(source)]
     found = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
-            bases = tuple(ast.unparse(base).rpartition(".")[2] for base in node.bases)
-            found[node.name] = _Class(node.name, bases, _forward_arguments(node))
+    for start, end in zip(starts, [*starts[1:], len(source)], strict=True):
+        block = source[start:end]
+        header = _HEADER.match(block)
+        if header is not None:
+            name, bases = header["name"], header["bases"] or ""
+            found[name] = _Class(name, _last_names(bases), _forward_arguments(block))
     return found
+
+
+def _last_names(bases: str) -> tuple[str, ...]:
+    call = ast.parse(f"f({bases})", mode="eval").body
+    return tuple(ast.unparse(base).rpartition(".")[2] for base in call.args) if isinstance(call, ast.Call) else ()
+
+
+def _forward_arguments(block: str) -> frozenset[str] | None:
+    chunk = _FORWARD.search(block)
+    if chunk is None:
+        return None
+    arguments = next(n for n in ast.walk(ast.parse(f"class _:\n{chunk[0]}")) if isinstance(n, ast.FunctionDef)).args
+    return frozenset(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
 
 
 def _lineage(name: str, known: list[dict[str, _Class]]) -> Iterator[_Class]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
+import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -16,19 +17,23 @@ from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import Figures, compare
 from gafixer.parity.inputs import Style
 from gafixer.parity.models import BuildError, TinyModel, builds
-from gafixer.parity.ranks import drive_ranks
-from gafixer.parity.reference import Witness, witness
+from gafixer.parity.ranks import drive_launched, drive_ranks
+from gafixer.parity.reference import NoLossError, Witness, witness
 from gafixer.parity.windows import Window, copy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from gafixer.data.heads import Contract
     from gafixer.parity.drive import Driven
     from gafixer.parity.heads import Head
     from gafixer.parity.tasks import Problem
 
-__all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "prepare", "said"]
+__all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "patch", "prepare", "said"]
+
+
+_LIBRARY = re.compile(r"requires the (\w+) library|No module named '([\w.]+)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Trouble(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one variant: figures, or where and why it stopped."""
+    """What came of one variant: figures, or where and why it stopped; and how the loss counts, where that was asked."""
 
     head: Head
     variant: str
@@ -59,6 +64,8 @@ class Outcome:
     trouble: Trouble | None = None
     reason: str = ""
     patched: bool = False
+    problem: Problem | None = None
+    contract: Contract | None = None
 
     @property
     def ok(self) -> bool:
@@ -68,13 +75,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How every head is run: numbers, place, and how many microbatches make a window over how many ranks."""
+    """How every head is run: numbers, place, and how many microbatches make a window over how many ranks.
+
+    `launched` says that the ranks are there, each in a process of its own; otherwise they are forked for the step.
+    """
 
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     steps: int = 4
     processes: int = 1
     compiled: bool = False
+    launched: bool = False
 
 
 def _case(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
@@ -95,13 +106,18 @@ def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
     """
     failure = ""
     for tiny in builds(head, variant.problem, setting.dtype):
+        silent = None
         for style in Style:
             try:
                 return _case(tiny, variant, style, setting)
-            except NotImplementedError as error:
-                raise BuildError(str(error)) from error
+            except (ImportError, NotImplementedError) as error:  # no size helps
+                raise BuildError(said(error)) from error
+            except NoLossError as error:
+                silent = error
             except Exception as error:  # sizes may clash as late as in the forward; the next plan may fit
                 failure = failure or said(error)
+        if silent is not None:
+            raise BuildError(str(silent)) from silent
     raise BuildError(failure)
 
 
@@ -113,7 +129,7 @@ def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
             like = last.get(variant.problem)
             case = _case(like.tiny, variant, like.style, setting) if like else prepare(head, variant, setting)
         except Exception as error:  # whatever stops one variant is its reason; the others still run
-            yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error))
+            yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error), problem=variant.problem)
             continue
         last[variant.problem] = case
         yield case
@@ -121,27 +137,28 @@ def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
 
 def drive_case(case: Case, setting: Setting = Setting(), *, patched: bool = False) -> Outcome:
     """One step of the installed `Trainer` over the case's window, as it is or with the patch."""
-    head, name = case.tiny.head, case.variant.name
+    outcome = Outcome(case.tiny.head, case.variant.name, None, patched=patched, problem=case.variant.problem)
     try:
         driven = _drive(case, setting, patched)
     except Exception as error:  # the model runs by itself, so this is the trainer's doing, or the patch's
-        return Outcome(head, name, None, Trouble.NOT_DRIVEN, said(error), patched)
-    return Outcome(head, name, compare(driven.vector, case.facts, driven.logged), patched=patched)
+        return replace(outcome, trouble=Trouble.NOT_DRIVEN, reason=said(error))
+    return replace(outcome, figures=compare(driven.vector, case.facts, driven.logged))
 
 
 def _drive(case: Case, setting: Setting, patched: bool) -> Driven:
-    with _patch(patched):
+    with patch(patched):
+        if setting.launched:
+            return drive_launched(case.tiny.model, case.window, setting.processes, torch_compile=setting.compiled)
         if setting.processes > 1:
             return drive_ranks(case.tiny.model, case.window, setting.processes)
         return drive_trainer(case.tiny.model, case.window, torch_compile=setting.compiled)
 
 
-def _patch(on: bool) -> AbstractContextManager[None]:
+def patch(on: bool) -> AbstractContextManager[None]:
     """The patch, on or off. Importing it applies it, so off needs no import, but a way out once there was one."""
     if not on and "gafixer.patch" not in sys.modules:
         return contextlib.nullcontext()
-    patch = importlib.import_module("gafixer.patch")
-    return cast("AbstractContextManager[None]", patch.patched(on))
+    return cast("AbstractContextManager[None]", importlib.import_module("gafixer.patch").patched(on))
 
 
 def measure_head(head: Head, setting: Setting = Setting(), *, patched: bool = False) -> Iterator[Outcome]:
@@ -156,4 +173,11 @@ def measure_head(head: Head, setting: Setting = Setting(), *, patched: bool = Fa
 
 def said(error: Exception) -> str:
     """An error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    match error:
+        case ImportError() if library := _LIBRARY.search(str(error)):
+            return f"needs {library[1] or library[2]}, which is not installed"
+        case BuildError() | NotImplementedError() if str(error):
+            words = str(error)
+        case _:
+            words = f"{type(error).__name__}: {error}"
+    return " ".join(words.split())[:300]

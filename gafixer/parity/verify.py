@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gafixer.parity.contract import observe
 from gafixer.parity.figures import Verdict
 from gafixer.parity.measure import Case, Outcome, Trouble, cases, drive_case
+from gafixer.parity.measure import patch as patching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -62,8 +64,8 @@ class TaskSummary:
     right_after: int | None
 
 
-def work_with(setting: Setting, patch: bool) -> Callable[[Head], Iterator[Outcome]]:
-    """What a worker does with a head: each variant as it is, then with the patch."""
+def work_with(setting: Setting, patched: bool, *, contracts: bool = False) -> Callable[[Head], Iterator[Outcome]]:
+    """What a worker does with a head: each variant as it is, with its contract if asked, then with the patch."""
 
     def work(head: Head) -> Iterator[Outcome]:
         for case in cases(head, setting):
@@ -71,8 +73,10 @@ def work_with(setting: Setting, patch: bool) -> Callable[[Head], Iterator[Outcom
                 case Outcome():
                     yield case
                 case Case():
-                    yield drive_case(case, setting)
-                    if patch:
+                    with patching(False):
+                        contract = observe(case) if contracts else None
+                    yield replace(drive_case(case, setting), contract=contract)
+                    if patched:
                         yield drive_case(case, setting, patched=True)
 
     return work

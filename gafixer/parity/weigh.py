@@ -61,11 +61,12 @@ def _bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 
 class Recorder(TorchFunctionMode):
-    """Lists the items of each mean-reduced loss call of a forward, in order."""
+    """Lists the items and the arguments of each mean-reduced loss call of a forward, in order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.items: list[float] = []
+        self.calls: list[dict[str, Any]] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -76,6 +77,7 @@ class Recorder(TorchFunctionMode):
             arguments = _bound(func, args, kwargs)
             if arguments["reduction"] in ("mean", "batchmean"):
                 self.items.append(items_of(func, arguments))
+                self.calls.append(arguments)
         return func(*args, **kwargs)
 
 

@@ -29,11 +29,12 @@ def _line(finding: Finding, names: Names, style: Style) -> str:
 
 
 def place(where: Place, names: Names, style: Style) -> str:
-    """`path:line:col`, columns from 1, in characters."""
+    """`path:line:col`, in a notebook `path:cell N:line:col`; columns from 1, in characters."""
     start = where.span.start
     name = style(printable(names.short(where.filename)), bold=True)
     colon = style(":", "cyan")
-    return f"{name}{colon}{start.row}{colon}{start.column}"
+    number = "" if where.cell is None else f"cell {where.cell}{colon}"
+    return f"{name}{colon}{number}{start.row}{colon}{start.column}"
 
 
 def star(finding: Finding, style: Style) -> str:

@@ -12,7 +12,7 @@ from gafixer.report.text import Style, columns, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gafixer.findings import Finding, Related, Span
+    from gafixer.findings import Finding, Place, Related, Span
     from gafixer.report.names import Names
 
 __all__ = ["render"]
@@ -31,17 +31,22 @@ class _Mark:
     primary: bool
 
 
-def render(findings: Sequence[Finding], names: Names, style: Style, source: Callable[[str], str | None]) -> str:
+def render(findings: Sequence[Finding], names: Names, style: Style, source: Callable[[Place], str | None]) -> str:
     """The findings as blocks, an empty line after each."""
-    lines: dict[str, list[str]] = {}
+    lines: dict[tuple[str, int | None], list[str]] = {}
     blocks = []
     for finding in findings:
-        path = finding.place.filename
-        if path not in lines:
+        where = _text(finding.place)
+        if where not in lines:
             # The rows of Python's own tokenizer: str.splitlines would also cut at form feeds.
-            lines[path] = re.split(r"\r\n|\r|\n", source(path) or "")
-        blocks.append("\n".join(_block(finding, lines[path], names, style)) + "\n\n")
+            lines[where] = re.split(r"\r\n|\r|\n", source(finding.place) or "")
+        blocks.append("\n".join(_block(finding, lines[where], names, style)) + "\n\n")
     return "".join(blocks)
+
+
+def _text(place: Place) -> tuple[str, int | None]:
+    """The text that a place is in: a file, or a cell of a notebook."""
+    return place.filename, place.cell
 
 
 def _block(finding: Finding, lines: Sequence[str], names: Names, style: Style) -> Iterator[str]:
@@ -58,7 +63,7 @@ def _block(finding: Finding, lines: Sequence[str], names: Names, style: Style) -
         yield f"{gutter} {style('|', 'cyan')}"
     equals = style("=", "cyan")
     for related in finding.related:
-        if related.place.filename != finding.place.filename:
+        if _text(related.place) != _text(finding.place):
             where = place(related.place, names, style)
             yield f"{gutter} {equals} {where} {printable(_label(related))}"
     if finding.help:
@@ -69,10 +74,10 @@ def _block(finding: Finding, lines: Sequence[str], names: Names, style: Style) -
 
 
 def _marks(finding: Finding) -> list[_Mark]:
-    """The finding's own span first among those of its file, each span once; two things said of one span share it."""
+    """The finding's own span first among those of its text, each span once; two things said of one span share it."""
     labels: dict[Span, list[str]] = {finding.place.span: []}
     for related in finding.related:
-        if related.place.filename == finding.place.filename:
+        if _text(related.place) == _text(finding.place):
             labels.setdefault(related.place.span, []).append(_label(related))
     marks = [_Mark(span, "; ".join(said), span == finding.place.span) for span, said in labels.items()]
     return sorted(marks, key=lambda mark: mark.span)

@@ -13,14 +13,24 @@ if TYPE_CHECKING:
     from gafixer.findings import Finding, Fix, Position, Related
     from gafixer.report.names import Names
 
-__all__ = ["PAGES", "render", "wrap"]
+__all__ = ["render", "render_lines", "url", "wrap"]
 
-PAGES = "https://github.com/gafixer/gafixer/blob/main/rules/"
+_PAGES = "https://github.com/gafixer/gafixer/blob/main/rules/"
 
 
 def render(findings: Sequence[Finding], names: Names) -> str:
     """All findings as one document."""
     return wrap("findings", [_finding(finding, names) for finding in findings])
+
+
+def render_lines(findings: Sequence[Finding], names: Names) -> str:
+    """Each finding as a document of its own, in one line."""
+    return "".join(f"{json.dumps(_finding(finding, names))}\n" for finding in findings)
+
+
+def url(code: str) -> str:
+    """Where the page of a rule is."""
+    return f"{_PAGES}{rulebook.folder(code)}/README.md"
 
 
 def wrap(key: str, value: object) -> str:
@@ -36,12 +46,12 @@ def _finding(finding: Finding, names: Names) -> dict[str, Any]:
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
         "filename": names.relative(finding.place.filename),
-        "cell": None,
+        "cell": finding.place.cell,
         "location": _position(finding.place.span.start),
         "end_location": _position(finding.place.span.end),
         "related": [_related(related, names) for related in finding.related],
         "fix": _fix(finding.fix) if finding.fix else None,
-        "url": f"{PAGES}{rulebook.folder(finding.code)}/README.md",
+        "url": url(finding.code),
     }
 
 
@@ -53,14 +63,21 @@ def _related(related: Related, names: Names) -> dict[str, Any]:
     return {
         "role": related.role.value,
         "filename": names.relative(related.place.filename),
+        **_cell(related.place.cell),
         "location": _position(related.place.span.start),
         "message": related.message,
     }
 
 
+def _cell(number: int | None) -> dict[str, int]:
+    """The cell of what lies in a notebook."""
+    return {} if number is None else {"cell": number}
+
+
 def _fix(fix: Fix) -> dict[str, Any]:
     edits = [
         {
+            **_cell(edit.cell),
             "location": _position(edit.span.start),
             "end_location": _position(edit.span.end),
             "content": edit.content,

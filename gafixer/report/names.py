@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Names"]
+from gafixer.findings import Position, Span
+
+if TYPE_CHECKING:
+    from gafixer.findings import Place
+
+__all__ = ["Names", "physical"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,18 @@ class Names:
         if name == ".." or name.startswith("../"):
             return _text(os.path.normpath(Path(self.directory, path)))
         return name
+
+    def row(self, place: Place) -> str:
+        """The row of a place: `path:row`, in a notebook `path:cell N:row`."""
+        cell = "" if place.cell is None else f"cell {place.cell}:"
+        return f"{self.relative(place.filename)}:{cell}{place.span.start.row}"
+
+
+def physical(place: Place) -> Span:
+    """Where a place is in its file, for formats that know files only. In a notebook nobody can say: its beginning."""
+    if place.cell is None:
+        return place.span
+    return Span(Position(1, 1), Position(1, 2))
 
 
 def _text(path: str) -> str:

@@ -8,7 +8,7 @@ from gafixer.analysis.spelling import text
 from gafixer.analysis.values import Author, Spot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gafixer.analysis.site import LossTerm, Site
     from gafixer.analysis.source import Module
@@ -16,42 +16,45 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 
-def render(site: Site | None, module: Module, row: int) -> str:
-    """The site as lines of text."""
+def render(site: Site | None, module: Module, row: int, label: Callable[[int], str]) -> str:
+    """The site as lines of text; `label` names a row of the module."""
     if site is None:
-        return f"{module.path}:{row}: no loss goes backward in this file, as far as it could be followed"
-    return "\n".join(_lines(site))
+        return f"{module.path}:{label(row)}: no loss goes backward in this file, as far as it could be followed"
+
+    def where(spot: Spot | None) -> str:
+        if spot is None:
+            return ""
+        shown = label(spot.row) if spot.path == module.path else spot.row
+        return f"  at {spot.path}:{shown}:{spot.column + 1}"
+
+    return "\n".join(_lines(site, where))
 
 
-def _where(spot: Spot | None) -> str:
-    return "" if spot is None else f"  at {spot.path}:{spot.row}:{spot.column + 1}"
-
-
-def _lines(site: Site) -> Iterator[str]:
+def _lines(site: Site, where: Callable[[Spot | None], str]) -> Iterator[str]:
     window = site.window
-    yield f"backward ({site.framework.value}){_where(site.backward.spot)}"
-    yield f"  window: {window.shape.value}{_where(window.step.spot if window.step else None)}"
+    yield f"backward ({site.framework.value}){where(site.backward.spot)}"
+    yield f"  window: {window.shape.value}{where(window.step.spot if window.step else None)}"
     if window.loop is not None:
         over = text(window.loop.over) or "?"
-        yield f"  microbatches: {over}{_where(window.loop.spot)}"
+        yield f"  microbatches: {over}{where(window.loop.spot)}"
     steps = text(site.steps) if site.steps is not None else "not visible"
     default = "" if site.steps_default is None else f" (default {site.steps_default:g})"
     yield f"  steps: {steps}{default}; accumulates: {'yes' if site.accumulates else 'no'}"
     if window.guard is not None:
-        yield f"  guard{_where(window.guard.spot)}; the loop's end steps: {'yes' if window.flushes else 'no'}"
+        yield f"  guard{where(window.guard.spot)}; the loop's end steps: {'yes' if window.flushes else 'no'}"
     for number, term in enumerate(site.terms, 1):
-        yield from _term(number, term)
+        yield from _term(number, term, where)
 
 
-def _term(number: int, term: LossTerm) -> Iterator[str]:
+def _term(number: int, term: LossTerm, where: Callable[[Spot | None], str]) -> Iterator[str]:
     atom = term.atom
-    yield f"  term {number}: {term.scale.value} of {atom.name} ({atom.kind.value}){_where(atom.spot)}"
+    yield f"  term {number}: {term.scale.value} of {atom.name} ({atom.kind.value}){where(atom.spot)}"
     if atom.target is not None:
         yield f"    target: {text(atom.target)}"
     yield f"    counts {term.items.value}, their number varies: {term.variation.value}"
     for division in term.divisions:
         verb = "divided by" if division.power < 0 else "times"
         who = " by the framework" if division.author is Author.FRAMEWORK else ""
-        yield f"    {verb} {division.name}: {division.divisor.value}{who}{_where(division.spot)}"
+        yield f"    {verb} {division.name}: {division.divisor.value}{who}{where(division.spot)}"
     for evidence in term.evidence:
-        yield f"    evidence: {evidence.message}{_where(evidence.spot)}"
+        yield f"    evidence: {evidence.message}{where(evidence.spot)}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.site import Divisor, Scale, Variation
+from gafixer.analysis.events import Framework
+from gafixer.analysis.site import Divisor, Items, Scale, Variation
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
-from gafixer.findings import Confidence, Severity
+from gafixer.findings import Confidence, Related, Role, Severity
 from gafixer.rulebook import Rule
 from gafixer.wording import around, finding, loss_name, steps_name
 
@@ -38,8 +39,15 @@ def check(site: Site) -> Iterator[Finding]:
         _message(site, term, division),
         severity=severity,
         confidence=_CONFIDENCE[term.variation],
-        help_="sum the loss over each microbatch, and divide the gradients by the window's num_items before the step",
-        related=around(site, term, division),
+        help_=_HELP.get(site.framework, _BY_COUNT),
+        related=[
+            *around(site, term, division),
+            *(
+                Related(Role.MEAN, site.place(other.atom.spot), "and so is this one")
+                for other, _ in found
+                if other != term
+            ),
+        ],
     )
 
 
@@ -57,8 +65,18 @@ _CONFIDENCE = {
 }
 
 
+_BY_COUNT = "sum the loss over each microbatch, and divide the gradients by the window's num_items before the step"
+_HELP = {
+    Framework.COMPOSER: "Trainer(accumulate_train_batch_on_tokens=True), with batches that count their scored tokens",
+    Framework.TRAINER: "sum the loss and divide it by num_items_in_batch, and tell Trainer after super().__init__(): "
+    "self.model_accepts_loss_kwargs = True",
+}
+
+
 def _is_exact(site: Site, term: LossTerm) -> bool:
     """Whether all microbatches are equal, and no short last batch can come."""
+    if site.framework is Framework.COMPOSER and term.items is Items.SAMPLES:
+        return True
     return term.variation is Variation.FIXED and (site.drop_last is not None or not site.by_epoch)
 
 
@@ -87,8 +105,11 @@ def _message(site: Site, term: LossTerm, division: Division) -> str:
     subject = {Scale.SUM: f"a sum over {items}", Scale.UNKNOWN: "a loss that could not be followed"}.get(
         term.scale, "each microbatch's mean"
     )
+    if division.author is Author.FRAMEWORK and site.framework is Framework.COMPOSER:
+        return f"{subject} is weighed by Composer, by its share of the samples{_consequence(term, items)}"
     by_whom = f" by {site.framework.value}," if division.author is Author.FRAMEWORK else ""
-    return f"{subject} is divided{by_whom} by {by}{_consequence(term, items)}"
+    where = " (Transformers 4.48 and later)" if by_whom and site.framework is Framework.TRAINER else ""
+    return f"{subject} is divided{by_whom} by {by}{_consequence(term, items)}{where}"
 
 
 def _consequence(term: LossTerm, items: str) -> str:

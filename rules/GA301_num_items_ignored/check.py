@@ -39,6 +39,11 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
         related=[
             *(Related(Role.MEAN, override.place(call.spot), _what(call)) for call in dropped),
             *(
+                Related(Role.MEAN, override.place(call.mean), "and becomes a mean here")
+                for call in dropped
+                if call.mean is not None
+            ),
+            *(
                 Related(Role.MEAN, override.place(call.via), "through this call")
                 for call in dropped
                 if call.via is not None
@@ -74,6 +79,8 @@ def _what(call: LossCall) -> str:
     match call.maker:
         case Maker.MODEL | Maker.SUPER:
             return "this loss is a mean: the count isn't handed on"
+        case _ if call.mean is not None:
+            return "this loss is made of one microbatch's items"
         case _:
             return "this loss is a mean over one microbatch"
 

@@ -14,6 +14,7 @@ from gafixer.analysis.site import Evidence, Site
 from gafixer.analysis.source import Module
 from gafixer.analysis.spelling import text
 from gafixer.analysis.values import Const, Spot
+from gafixer.analysis.windows import Shape
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,3 +145,116 @@ def test_files_of_a_project(tmp_path: Path) -> None:
 def test_steps_are_spelled_as_written() -> None:
     (site,) = sites("loss", "t = L.Trainer(accumulate_grad_batches=args.accum)")
     assert text(site.steps) == "args.accum"
+
+
+COMPOSER = """
+import torch.nn.functional as F
+from composer import Trainer
+from composer.models import ComposerModel
+
+class Tagger(ComposerModel):
+    def forward(self, batch):
+        return self.net(batch["tokens"])
+    def loss(self, outputs, batch):
+        return F.cross_entropy(outputs.flatten(0, 1), batch["tags"].flatten(), ignore_index=0)
+
+trainer = Trainer(model=Tagger(), {GIVEN})
+"""
+
+
+def composer_sites(given: str) -> list[Site]:
+    """The sites of a model whose Trainer is given this."""
+    module = Module.read("m", "m.py", COMPOSER.replace("{GIVEN}", given).encode(), whole=True)
+    return build.sites(module, MemoryProject({}))
+
+
+@pytest.mark.parametrize(
+    "given", ["device_train_microbatch_size=1", 'device_train_microbatch_size="auto"', "grad_accum=2"]
+)
+def test_composer_splits_batches(given: str) -> None:
+    (site,) = composer_sites(given)
+    assert site.framework is Framework.COMPOSER
+    assert site.accumulates
+    assert [term.atom.name for term in site.terms] == ["cross_entropy"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "max_duration=1",
+        "grad_accum=1",
+        "device_train_microbatch_size=None",
+        "device_train_microbatch_size=8, accumulate_train_batch_on_tokens=True",
+    ],
+)
+def test_composer_that_is_exact(given: str) -> None:
+    (site,) = composer_sites(given)
+    assert not site.accumulates
+
+
+IGNITE = """
+from ignite.engine import Engine, Events, {NAME}
+from torch import nn
+
+def train(model, optimizer, loader, n):
+    made = {NAME}(model, optimizer, nn.CrossEntropyLoss(ignore_index=0), {GIVEN})
+    trainer = {TRAINER}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "trainer"),
+    [
+        ("create_supervised_trainer", "made"),
+        ("supervised_training_step", "Engine(made)"),
+        ("supervised_training_step_amp", "Engine(made)"),
+    ],
+)
+@pytest.mark.parametrize(("given", "steps"), [("gradient_accumulation_steps=n", "n"), ("", None)])
+def test_ignite_divides_by_what_it_is_given(name: str, trainer: str, given: str, steps: str | None) -> None:
+    source = IGNITE.replace("{NAME}", name).replace("{GIVEN}", given).replace("{TRAINER}", trainer)
+    (site,) = build.sites(Module.read("m", "m.py", source.encode(), whole=True), MemoryProject({}))
+    assert site.framework is Framework.IGNITE
+    assert site.accumulates is (steps is not None)
+    assert (None if site.steps is None else text(site.steps)) == steps
+    assert [term.atom.name for term in site.terms] == ["cross_entropy"]
+
+
+HANDLERS = """
+from ignite.engine import Engine, Events
+from torch import nn
+
+class Training:
+    def __init__(self, model, optimizer, n):
+        self.model, self.optimizer, self.n = model, optimizer, n
+        self.criterion = nn.CrossEntropyLoss(ignore_index=0)
+
+    def process(self, engine, batch):
+        x, y = batch
+        (self.criterion(self.model(x).flatten(0, 1), y.flatten()) / self.n).backward()
+
+    def step(self):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+def train(model, optimizer, loader, n):
+    training = Training(model, optimizer, n)
+    trainer = Engine(training.process)
+    trainer.add_event_handler({EVENT}, training.step)
+    trainer.run(loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "shape", "flushes"),
+    [
+        ("Events.ITERATION_COMPLETED(every=n)", Shape.GUARDED, False),
+        ("Events.ITERATION_COMPLETED(every=n) | Events.EPOCH_COMPLETED", Shape.GUARDED, True),
+        ("Events.ITERATION_COMPLETED", Shape.SINGLE, False),
+    ],
+)
+def test_steps_of_a_handler(event: str, shape: Shape, flushes: bool) -> None:
+    source = HANDLERS.replace("{EVENT}", event)
+    (site,) = build.sites(Module.read("m", "m.py", source.encode(), whole=True), MemoryProject({}))
+    assert site.window.shape is shape
+    assert site.window.flushes is flushes

@@ -22,24 +22,45 @@ def _ours(tree: str, jobs: int | None, extra: tuple[str, ...]) -> Command:
     return Command("gafixer", (sys.executable, "-m", "gafixer", "scan", tree, *settings, *processes, *extra), {})
 
 
-def _ruff(tree: str, jobs: int | None) -> Command:
-    beside = Path(sys.executable).with_name("ruff")
-    program = str(beside) if beside.exists() else shutil.which("ruff")
+def _program(name: str) -> str:
+    """Of this environment, or the one on the PATH."""
+    beside = Path(sys.executable).with_name(name)
+    program = str(beside) if beside.exists() else shutil.which(name)
     if program is None:
-        raise click.ClickException("ruff is not installed: pip install ruff")
-    arguments = (program, "check", "--select", "F", "--no-cache", "--isolated", "--exit-zero", "--quiet", tree)
+        raise click.ClickException(f"{name} is not installed: pip install {name}")
+    return program
+
+
+def _ruff(tree: str, jobs: int | None) -> Command:
+    arguments = (_program("ruff"), "check", "--select", "F", "--no-cache", "--isolated", "--exit-zero", "--quiet", tree)
     return Command("ruff", arguments, {} if jobs is None else {"RAYON_NUM_THREADS": str(jobs)})
+
+
+def _flake8(tree: str, jobs: int | None) -> Command:
+    arguments = (_program("flake8"), "--isolated", "--select", "F", "--exit-zero", "--jobs", str(jobs or "auto"), tree)
+    return Command("flake8", arguments, {})
+
+
+def _torchfix(tree: str, jobs: int | None) -> Command:
+    processes = () if jobs is None else ("--jobs", str(jobs))
+    return Command("torchfix", (_program("torchfix"), *processes, tree), {}, (0, 1))
+
+
+def _fixit(tree: str, jobs: int | None) -> Command:
+    """It has no option for the number of its processes; 4, 8 are its codes for findings and for files it can't read."""
+    return Command("fixit", (_program("fixit"), "--quiet", "lint", tree), {}, (0, 1, 4, 5, 8, 12))
 
 
 def _click(tree: str, jobs: int | None) -> Command:
     return Command("click", (sys.executable, "-c", "import click"), {})
 
 
-_AGAINST = {"ruff": _ruff, "click": _click}
+_AGAINST = {"ruff": _ruff, "flake8": _flake8, "torchfix": _torchfix, "fixit": _fixit, "click": _click}
 
 
 def _row(tree: str, compared: Comparison) -> tuple[str, ...]:
-    found = list(files.find([tree], map(Glob, DEFAULT_EXCLUDE), _complain))
+    excluded = tuple(map(Glob, DEFAULT_EXCLUDE))
+    found = list(files.find([tree], lambda folder: excluded, _complain))
     size = sum(Path(path).stat().st_size for path in found) / 1e6
     ours, theirs = compared.seconds
     low, high = compared.spread
@@ -66,12 +87,13 @@ def _table(rows: list[tuple[str, ...]]) -> str:
 @click.argument("trees", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option("--against", type=click.Choice(list(_AGAINST)), default="ruff", show_default=True)
 @click.option("--pairs", type=click.IntRange(min=1), default=7, show_default=True, help="Runs of each on each tree.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes of gafixer, threads of ruff.  [default: their own]")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes of both.  [default: their own]")
 @click.option("--option", "extra", multiple=True, metavar="WORD", help="One more word of gafixer's command line.")
 def main(trees: tuple[str, ...], against: str, pairs: int, jobs: int | None, extra: tuple[str, ...]) -> None:
-    """Time `gafixer scan` on each TREE against ruff (check --select F --no-cache), or against importing click.
+    """Time `gafixer scan` on each TREE against another linter, or against importing click.
 
-    Both run in turns with a warm file cache. The ratio is that of the medians: below 1, gafixer is faster.
+    ruff and flake8 look for what pyflakes finds, without a cache; TorchFix and Fixit run with their defaults. Both run
+    in turns with a warm file cache. The ratio is that of the medians: below 1, gafixer is faster.
     """
     click.echo(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} processors, {pairs} pairs, {against}")
     rows = []

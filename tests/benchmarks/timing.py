@@ -17,11 +17,12 @@ __all__ = ["Command", "Comparison", "Run", "compare"]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program with its arguments, and what it needs in its environment."""
+    """A program with its arguments, what it needs in its environment, and how it exits when it has done its work."""
 
     name: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
+    exits: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def run(command: Command) -> Run:
     """One run, its output thrown away.
 
     Raises:
-        RuntimeError: it did not exit with 0.
+        RuntimeError: it did not exit as it does when it has done its work.
     """
     # The users' Python writes bytecode once and reads it ever after.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -103,6 +104,6 @@ def run(command: Command) -> Run:
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
+    if process.returncode not in command.exits:
         raise RuntimeError(f"{command.name}: exit {process.returncode}: {complaint.strip()[-500:]}")
     return Run(seconds, usage.ru_maxrss / 1024)

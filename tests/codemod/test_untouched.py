@@ -17,16 +17,6 @@ from torch import nn
 
 #: name -> code in which something is wrong that the codemod can't mend by itself, and a word of the reason it gives
 DECLINED = {
-    "deepspeed": (
-        """
-def train(engine, loader):
-    for batch in loader:
-        loss = engine(input_ids=batch["input_ids"], labels=batch["labels"]).loss
-        engine.backward(loss / engine.gradient_accumulation_steps())
-        engine.step()
-""",
-        "DeepSpeed",
-    ),
     "two_denominators": (
         """
 def train(model, loader, optimizer, steps):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -78,6 +79,38 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
         fixing.write(str(target), GOOD.encode())
     assert target.read_text(encoding="utf-8") == BAD
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
+    target = tmp_path / "train.py"
+    target.write_text(BAD, encoding="utf-8")
+    kill = "import os, signal; from gafixer import fixing; os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)"
+    run = subprocess.run([sys.executable, "-c", f"{kill}; fixing.write({str(target)!r}, b'new')"], check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert target.read_text(encoding="utf-8") == BAD
+    assert len(list(tmp_path.glob(".gafixer-*"))) == 1
+    assert _scan(tmp_path, ".", "--fix").returncode == 0
+    assert target.read_text(encoding="utf-8") == GOOD
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_another_run_is_writing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    for target in (first, second):
+        target.write_text(BAD, encoding="utf-8")
+    real = os.fsync
+
+    def meanwhile(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", real)
+        writer = f"from gafixer import fixing; fixing.write({str(second)!r}, b'second')"
+        subprocess.run([sys.executable, "-c", writer], check=True)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    fixing.write(str(first), b"first")
+    assert first.read_bytes() == b"first"
+    assert second.read_bytes() == b"second"
+    assert sorted(tmp_path.iterdir()) == [first, second]
 
 
 def test_diff_is_applied_by_git_and_writes_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from gafixer.parity.runner import run_heads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HEADS = tuple(Head(name, "nowhere", ("labels",)) for name in ("Fine", "Hangs", "Dies"))
+HEADS = tuple(Head(name, "nowhere", ("labels",)) for name in ("Fine", "Hangs", "Dies", "Burns"))
 
 
 def work(head: Head) -> Iterator[Outcome]:
@@ -22,14 +22,23 @@ def work(head: Head) -> Iterator[Outcome]:
     match head.name:
         case "Hangs":
             time.sleep(60)
+        case "Burns":
+            while True:
+                pass
         case "Dies":
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_every_head_is_reported_with_what_it_had_to_say() -> None:
-    reports = {report.head.name: report for report in run_heads(HEADS, work=work, jobs=3, timeout=3)}
-    assert {name: len(report.outcomes) for name, report in reports.items()} == {"Fine": 1, "Hangs": 2, "Dies": 2}
-    assert reports["Hangs"].outcomes[-1].reason == "no answer in 3 s"
+    reports = {report.head.name: report for report in run_heads(HEADS, work=work, jobs=4, timeout=1)}
+    assert {name: len(report.outcomes) for name, report in reports.items()} == {
+        "Fine": 1,
+        "Hangs": 2,
+        "Dies": 2,
+        "Burns": 2,
+    }
+    assert reports["Hangs"].outcomes[-1].reason == "no answer in 10 s"
+    assert reports["Burns"].outcomes[-1].reason == "not done in 1 s of CPU time"
     assert "SIGKILL" in reports["Dies"].outcomes[-1].reason
     assert all(report.outcomes[0].reason == "as asked" for report in reports.values())
 

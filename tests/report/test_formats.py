@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 from gafixer.report import Format, render, render_statistics
 from gafixer.report.names import Names
 from tests.report.findings import finding, place, train
 
+if TYPE_CHECKING:
+    from gafixer.findings import Place
+
 NAMES = Names("/work")
 
 
-def none(path: str) -> None:
+def none(place: Place) -> None:
     """No format but `full` asks for code."""
-    raise AssertionError(path)
+    raise AssertionError(place)
 
 
 def test_concise() -> None:

@@ -1,0 +1,20 @@
+"""What a user can set, from `[tool.gafixer]` in pyproject.toml or from gafixer.toml, and from the command line."""
+
+from __future__ import annotations
+
+from gafixer.settings.hierarchy import Hierarchy
+from gafixer.settings.model import Helpers, Layer, PerFile, Settings, SettingsError, resolve
+from gafixer.settings.sources import configures, inline, load
+
+__all__ = [
+    "Helpers",
+    "Hierarchy",
+    "Layer",
+    "PerFile",
+    "Settings",
+    "SettingsError",
+    "configures",
+    "inline",
+    "load",
+    "resolve",
+]
