@@ -156,7 +156,7 @@ def test_hooks_of_the_forward_stay_silent_while_its_loss_is_read() -> None:
     logits = torch.randn(8, 3, requires_grad=True)
     with Recorder() as recorder:
         loss = mean(logits, LABELS.view(-1), torch.tensor(1.0))
-        loss.register_hook(heard.append)
+        loss.register_hook(heard.append)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     observe(loss, recorder.calls, None, {"labels": LABELS})
     assert heard == []
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
