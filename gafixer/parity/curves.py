@@ -109,14 +109,15 @@ def _trained(model: Any, batch: Microbatch, steps: int, way: Split) -> tuple[flo
     from transformers import Trainer, TrainerCallback
 
     parts = split(batch, (way.samples,) * (BATCH // way.samples)).microbatches
+    data = [dict(part) for _ in range(steps) for part in parts]
     device = next(model.parameters()).device
     losses: list[float] = []
 
-    class InOrder(Trainer):  # type: ignore[misc]  # transformers' Trainer is untyped here
+    class InOrder(Trainer):
         def _get_train_sampler(self, *args: Any, **kwargs: Any) -> Any:
-            return torch.utils.data.SequentialSampler(self.train_dataset)
+            return torch.utils.data.SequentialSampler(data)
 
-    class Look(TrainerCallback):  # type: ignore[misc]  # the same
+    class Look(TrainerCallback):
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             with torch.no_grad():
                 losses.append(float(loss_of(model(**copy_of(batch, device)))))
@@ -129,7 +130,7 @@ def _trained(model: Any, batch: Microbatch, steps: int, way: Split) -> tuple[flo
         InOrder(
             model=model,
             args=training_arguments(folder, way.steps, **more),
-            train_dataset=[dict(part) for _ in range(steps) for part in parts],
+            train_dataset=data,
             data_collator=only_item,
             optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)),
             callbacks=[Look()],

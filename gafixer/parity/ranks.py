@@ -144,7 +144,9 @@ class Launch:
         return launched
 
     def _port(self, head: Head) -> int:
-        store = torch.distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not listed as such
+
+        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
         key = f"gafixer/{head.module}.{head.name}"
         if self.rank == 0:
             store.set(key, str(_free_port()))

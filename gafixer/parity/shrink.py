@@ -105,9 +105,9 @@ def _stand_in(stages: int) -> Any:
     """A convolutional backbone for models that take theirs from timm by default, where that is not installed."""
     from transformers import ResNetConfig
 
-    return ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1] * 4, out_indices=list(range(5 - stages, 5))
-    )
+    # A backbone's own settings go through keyword arguments that its signature does not list.
+    picked: dict[str, Any] = {"out_indices": list(range(5 - stages, 5))}
+    return ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1] * 4, **picked)
 
 
 def _make(config_class: type, plan: Plan, tokens: _Tokens, nesting: int, backbone: Any = None) -> Any:
