@@ -147,7 +147,10 @@ def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
     try:
         terms = []
         for term in model.terms:
-            other = Tree(files[term.atom.spot.path], term.atom.spot.path)
+            path = term.atom.spot.path
+            if path not in files:
+                return None  # a part of its loss could not be followed
+            other = Tree(files[path], path)
             node = other.expression(term.atom.spot)
             forward = _forward(other, model.name)
             if node is None or forward is None:
