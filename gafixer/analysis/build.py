@@ -6,10 +6,10 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, evidence, given, ignite, implicit, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, ignite, implicit, models, outside, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
-from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
+from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, ModelLoss, Scale, Site, Variation
 from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
     Atom,
@@ -30,7 +30,7 @@ from gafixer.analysis.windows import Shape
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
@@ -88,8 +88,10 @@ class _Maker:
         framework = backward.framework
         told = self._framework_steps(backward, window)
         framework_steps = told.value if told is not None else None
-        found = self._terms(backward, window, framework_steps)
+        found, *others = self._terms(backward, window, framework_steps)
         steps = window.steps if window.steps is not None else framework_steps
+        written = None if steps is None else given.written(re.split(r"\W+", text(steps))[-1], self._settings)
+        where = told.where if told is not None and told.where is not None else written.where if written else None
         return Site(
             backward=backward,
             window=window,
@@ -101,17 +103,24 @@ class _Maker:
             source=self._text,
             reported=lambda event: self._reported(event, window),
             steps=steps,
-            steps_default=_default(steps),
-            steps_given=told.where if told is not None else None,
+            steps_default=_default(steps, written),
+            steps_given=where,
             accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
             by_epoch=window.loop is not None and window.loop.trips is None,
             ranks=self._search(_ranks),
             drop_last=self._search(_drops_last),
             modules=tuple((module.path, module.source) for module in self._around.modules),
+            others=tuple(others),
+            models=lambda term: self._models(term, backward, window),
         )
 
+    @property
+    def _settings(self) -> tuple[outside.Setting, ...]:
+        return self._project.settings(self._module.path)
+
     def _place(self, spot: Spot) -> Place:
-        return self._modules.get(spot.path, self._module).place(spot)
+        module = self._modules.get(spot.path, self._module if spot.path == self._module.path else None)
+        return outside.place(spot) if module is None else module.place(spot)
 
     def _search(self, look: Callable[[Module], Evidence | None]) -> Evidence | None:
         return next((found for m in self._around.modules if (found := m.once(look)) is not None), None)
@@ -125,6 +134,16 @@ class _Maker:
             for atom, factors, number in parts
         )
 
+    def _models(self, term: LossTerm, backward: Event, window: Window) -> Iterator[ModelLoss]:
+        for distance, module in enumerate(self._around.modules):
+            for model in models.behind(term.atom, module, self._project):
+                for path, other in model.modules.items():
+                    self._modules.setdefault(path, other)
+                (parts, *_) = terms.losses(model.loss, term.atom.spot)
+                made = tuple(self._term(part, backward, window, None) for part in parts)
+                files = tuple((path, other.source) for path, other in model.modules.items())
+                yield ModelLoss(model.cls.name, min(distance, 1), made, files)
+
     # -- what backward goes through --------------------------------------------------------------------------------
 
     def _framework_steps(self, backward: Event, window: Window) -> given.Given | None:
@@ -134,21 +153,22 @@ class _Maker:
         match backward.framework:
             case Framework.ACCELERATE:
                 seen = accelerate_steps(backward.subject, self._around.modules)
-                if seen is None and window.shape is Shape.FRAMEWORK:
+                found = given.accelerate(seen, self._settings)
+                if seen is None and found is None and window.shape is Shape.FRAMEWORK:
                     return given.Given(Sym("gradient_accumulation_steps"))
-                return None if seen is None or seen == Const(1) else given.Given(seen)
+                return found
             case Framework.DEEPSPEED:
-                return given.deepspeed(self._around.modules, self._project.settings(self._module.path))
+                return given.deepspeed(self._around.modules, self._settings)
             case Framework.IGNITE:
                 steps = ignite.given(backward.subject)
                 return None if steps is None or steps == Const(1) else given.Given(steps)
             case Framework.COMPOSER:
-                return given.composer(self._around.modules, self._project.settings(self._module.path))
+                return given.composer(self._around.modules, self._settings)
             case Framework.TRAINER if backward.subject is not None:
                 return given.Given(Sym("gradient_accumulation_steps"))
             case Framework.LIGHTNING if backward.subject == AUTOMATIC:
-                found = given.lightning(self._around.modules, self._project.settings(self._module.path))
-                return None if found is None or found.value == Const(1) else found
+                told = given.lightning(self._around.modules, self._settings)
+                return None if told is None or told.value == Const(1) else told
             case _:
                 return None
 
@@ -179,8 +199,8 @@ class _Maker:
 
     # -- terms ---------------------------------------------------------------------------------------------------
 
-    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> tuple[LossTerm, ...]:
-        """The terms of the loss: of the values that it may have, the one best known.
+    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> list[tuple[LossTerm, ...]]:
+        """The terms of the loss: of the values that it may have, the one best known; then those of other losses.
 
         Where the alternatives disagree about whether counts vary, the least that they agree on holds.
         """
@@ -189,7 +209,13 @@ class _Maker:
         best = max(made, key=_known)
         rivals = [o for o in made if _known(o)[0] == _known(best)[0]]
         agreed = min((_most(o) for o in rivals), key=_ORDER.index)
-        return tuple(dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best)
+        told = tuple(dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best)
+        seen, others = {_spots(best)}, []
+        for option in made:
+            if _spots(option) not in seen and any(t.atom.spot != backward.spot for t in option):
+                seen.add(_spots(option))
+                others.append(option)
+        return [told, *others]
 
     def _term(
         self,
@@ -264,6 +290,10 @@ def _known(option: tuple[LossTerm, ...]) -> tuple[bool, int, bool, int]:
     return divided, atoms, ranked, sum(len(t.divisions) for t in option)
 
 
+def _spots(option: tuple[LossTerm, ...]) -> frozenset[Spot]:
+    return frozenset(t.atom.spot for t in option)
+
+
 def _summed(value: Value) -> bool:
     return isinstance(value, Atom) and value.everywhere
 
@@ -294,9 +324,10 @@ def _is_masked(atom: Atom, found: list[Division]) -> bool:
     )
 
 
-def _default(steps: Value | None) -> float | None:
+def _default(steps: Value | None, written: outside.Setting | None) -> float | None:
+    """The number that a number of steps is unless somebody says otherwise, where one is written."""
     match steps:
         case Const() | Sym(default=Const()):
             return algebra.number(steps if isinstance(steps, Const) else steps.default or Const(None))
         case _:
-            return None
+            return float(written.value) if written is not None and written.source is outside.Source.DEFAULT else None
