@@ -19,17 +19,24 @@ gradients are clipped and before `unscale_` or after it; both orders are exact.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from torch import Tensor
 
-__all__ = ["divide_gradients", "divide_gradients_accelerated", "divide_gradients_over_ranks", "items_per_rank"]
+__all__ = [
+    "WithNumItems",
+    "divide_gradients",
+    "divide_gradients_accelerated",
+    "divide_gradients_over_ranks",
+    "items_per_rank",
+]
 
 #: Accelerate's backends that keep gradients to themselves and step inside backward.
 _OUT_OF_REACH = ("DEEPSPEED", "MEGATRON_LM")
@@ -102,3 +109,44 @@ def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
 def _divide(gradients: list[Tensor], divisor: float) -> None:
     for gradient in gradients:
         gradient.div_(divisor or 1.0)
+
+
+class WithNumItems:
+    """The batches of a loader, each with the number of items per rank in the window of `steps` batches that it is in.
+
+    For what keeps gradients to itself, as DeepSpeed does: the loss of a batch, as a sum, is divided by the number that
+    comes with it, and the framework's own division is turned off (``scale_wrt_gas=False``).
+
+        for batch, num_items in WithNumItems(loader, engine.gradient_accumulation_steps(), count):
+            loss = cross_entropy(engine(batch), labels, reduction="sum")
+            engine.backward(loss / num_items, scale_wrt_gas=False)
+            engine.step()
+
+    `count` gives the items of one batch. A window is read when its first batch is asked for, and nothing beyond it: at
+    a window's end a sampler's state is what it would be without. A window that the end of an epoch cuts goes on with
+    the next epoch's first batches; each of its parts weighs by its length, since the whole count is not known yet. All
+    ranks must draw as many batches. Everything else that the loader has is there, `len` included.
+    """
+
+    def __init__(self, loader: Any, steps: int, count: Callable[[Any], float | Tensor]) -> None:
+        self.loader, self.steps, self.count = loader, steps, count
+        self.done = 0
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def __iter__(self) -> Iterator[tuple[Any, float]]:
+        batches = iter(self.loader)
+        while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
+            num_items = float(sum(self.count(batch) for batch in window))
+            if dist.is_initialized():
+                total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+                dist.all_reduce(total)
+                num_items = total.item() / dist.get_world_size()
+            num_items = num_items * self.steps / len(window) or 1.0
+            for batch in window:
+                self.done += 1
+                yield batch, num_items

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
+    from gafixer.analysis.requirements import Target
     from gafixer.analysis.source import Module, UnreadableError
     from gafixer.codemod.fixes import Fixer, Said
+    from gafixer.codemod.subjects import Subject
     from gafixer.declared import Declared
     from gafixer.settings import Settings
 
@@ -94,8 +96,8 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
     try:
         module = Module.read(_name(path), path, source, whole=whole)
-        found = _fixable(module, project, settings) if about & _SITES else []
-        found += [f for f in _others(module, project, about, settings) if f.code in settings.selected]
+        found = _fixable(module, project, settings, about)
+        found += [f for f in _of_users(module, project, about, settings) if f.code in settings.selected]
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
     except UnreadableError as error:
@@ -107,12 +109,13 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
 _SITES = prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER
 
 
-def _fixable(module: Module, project: Project, settings: Settings) -> list[Finding]:
-    """What is said of a module's sites, with fixes for what is shown."""
-    said, found = _said(module, project, settings)
+def _fixable(module: Module, project: Project, settings: Settings, about: prefilter.Matter) -> list[Finding]:
+    """What is said of a module's windows, heads and overrides, with fixes for what is shown."""
+    said, found = _said(module, project, settings, about)
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
     if not shown:
         return found
+    module.whole()
     fixer = _fixer(module, project, settings)
     made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
     return [dataclasses.replace(f, fix=made.get((f.code, f.place))) for f in found]
@@ -161,7 +164,7 @@ def _round(
     """The plans of all windows at once; where none is left, one window that needs more than one plan."""
     from gafixer.codemod import edits
 
-    said, found = _said(module, project, settings)
+    said, found = _said(module, project, settings, prefilter.matter(module.source.encode()))
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
     if not shown:
         return module.source, []
@@ -182,51 +185,66 @@ def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
     from gafixer.codemod.fixes import Fixer
 
     def scan(text: str) -> tuple[list[Said], list[Finding]]:
-        said, found = _said(module.changed(text), project, settings)
+        said, found = _said(module.changed(text), project, settings, prefilter.matter(text.encode()))
         return said, [f for f in found if f.severity.rank >= settings.min_severity.rank]
 
-    return Fixer(module.source, module.path, settings, scan)
+    return Fixer(module.source, module.path, settings, scan, _target(module, project, settings))
 
 
-def _said(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:
-    """What is said of each site, and the findings that remain of it, in the order of the places."""
-    from gafixer import precedence, rulebook
-    from gafixer.analysis import build
+def _target(module: Module, project: Project, settings: Settings) -> Target:
+    """The releases of Transformers that are meant."""
+    from gafixer.analysis import requirements
 
-    rules = [r for r in rulebook.load() if r.check is not None]
+    return requirements.target(project.requirement(module.path), settings.target_transformers)
+
+
+def _said(
+    module: Module, project: Project, settings: Settings, about: prefilter.Matter
+) -> tuple[list[Said], list[Finding]]:
+    """What is said of each subject, and the findings that remain of it, in the order of the places."""
+    from gafixer import precedence
+
     found: list[Finding] = []
     said: list[Said] = []
-    for site in build.sites(module, project, settings.declared):
-        every = [f for rule in rules if rule.check is not None for f in rule.check(site)]
-        kept = [f for f in precedence.settle(every) if f.code in settings.selected]
-        every = [f for f in every if f.code in settings.selected]
+    for subject, made in _judged(module, project, settings, about):
+        every = [f for f in made if f.code in settings.selected]
+        kept = [f for f in precedence.settle(made) if f.code in settings.selected]
         if every:
-            said.append((site, tuple(every), tuple(kept)))
+            said.append((subject, tuple(every), tuple(kept)))
         found += kept
     return said, _loudest(found)
 
 
-def _others(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
-    """What the rules say of a module's heads and overrides; of one subject what precedence leaves."""
-    from gafixer import precedence, rulebook
+def _judged(
+    module: Module, project: Project, settings: Settings, about: prefilter.Matter
+) -> Iterator[tuple[Subject, list[Finding]]]:
+    """The windows, heads and overrides of a module, and all that the rules say of each."""
+    from gafixer import rulebook
+    from gafixer.analysis import build, heads, overrides
 
     rules = rulebook.load()
-    if about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER | prefilter.Matter.USER):
-        from gafixer.analysis import heads, overrides, requirements, uses
+    if about & _SITES:
+        for site in build.sites(module, project, settings.declared):
+            yield site, [f for rule in rules if rule.check is not None for f in rule.check(site)]
+    if not about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER):
+        return
+    meant = _target(module, project, settings)
+    for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
+        yield head, [f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant)]
+    for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
+        made = [f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant)]
+        yield override, made
 
-        meant = requirements.target(project.requirement(module.path), settings.target_transformers)
-        for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
-            made = (f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant))
-            yield from precedence.settle(made)
-        for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
-            made = (
-                f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant)
-            )
-            yield from precedence.settle(made)
-        if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
-            for rule in rules:
-                if rule.check_uses is not None:
-                    yield from rule.check_uses(used, meant)
+
+def _of_users(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
+    """What the rules say of what a module uses of the library; it is said at the requirement."""
+    from gafixer import rulebook
+    from gafixer.analysis import uses
+
+    if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
+        for rule in rulebook.load():
+            if rule.check_uses is not None:
+                yield from rule.check_uses(used, _target(module, project, settings))
 
 
 def trace(

@@ -26,6 +26,7 @@ except ImportError:  # Windows, where a file that is open can't be removed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from gafixer.baseline import Baseline
     from gafixer.findings import Finding, Fix
     from gafixer.programs import Opened
     from gafixer.report.names import Names
@@ -59,8 +60,8 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
-def change(source: bytes, path: str, settings: Hierarchy) -> Changed | Failure | None:
-    """Fix one file in memory; None where there is nothing to fix."""
+def change(source: bytes, path: str, settings: Hierarchy, baseline: Baseline | None = None) -> Changed | Failure | None:
+    """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix."""
     from gafixer.analysis.source import UnreadableError
 
     try:
@@ -68,7 +69,11 @@ def change(source: bytes, path: str, settings: Hierarchy) -> Changed | Failure |
     except UnreadableError:  # found when it was scanned
         return None
     unsafe = settings.of(path).unsafe_fixes
-    repaired = Scanner(settings).repair(file.code, path, lambda finding: accepted(finding, unsafe=unsafe))
+
+    def accept(finding: Finding, now: bytes) -> bool:
+        return accepted(finding, unsafe=unsafe) and (baseline is None or not baseline.knows(finding, now.decode()))
+
+    repaired = Scanner(settings).repair(file.code, path, accept)
     if repaired is None or isinstance(repaired, Failure):
         return repaired
     try:
@@ -84,16 +89,23 @@ def _prose(fix: Fix | None) -> Fix | None:
     return fix and dataclasses.replace(fix, edits=())
 
 
-def repair(findings: Iterable[Finding], settings: Hierarchy, *, keep: bool) -> tuple[list[Changed], list[Failure]]:
+def repair(
+    findings: Iterable[Finding], settings: Hierarchy, baseline: Baseline | None, *, keep: bool
+) -> tuple[list[Changed], list[Failure]]:
     """Fix the files that have findings with an accepted fix; `keep` writes them."""
     changed: list[Changed] = []
     failures: list[Failure] = []
+    told = list(findings)
     paths = dict.fromkeys(
-        f.place.filename for f in findings if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
+        f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
     )
     for path in paths:
         try:
-            made = change(files.read(path), path, settings)
+            source = files.read(path)
+            if _is_program(path):
+                made = change(source, path, settings, baseline)
+            else:
+                made = _edited(source, path, told, settings)
             if isinstance(made, Changed):
                 if keep:
                     write(path, made.content)
@@ -103,6 +115,26 @@ def repair(findings: Iterable[Finding], settings: Hierarchy, *, keep: bool) -> t
         except OSError as error:
             failures.append(Failure(path, f"not fixed: {files.reason(error)}"))
     return changed, failures
+
+
+def _is_program(path: str) -> bool:
+    return path.endswith((".py", ".pyi")) or programs.is_notebook(path)
+
+
+def _edited(source: bytes, path: str, findings: Iterable[Finding], settings: Hierarchy) -> Changed | Failure | None:
+    """A file that is no program, such as one of requirements: nothing hides behind its findings."""
+    from gafixer.codemod import edits
+
+    unsafe = settings.of(path).unsafe_fixes
+    mine = [f for f in findings if f.place.filename == path and accepted(f, unsafe=unsafe)]
+    made = {edit for f in mine if f.fix is not None for edit in f.fix.edits}
+    if len({edit.span for edit in made}) != len(made):
+        return Failure(path, "not fixed: its requirement is asked to be two things")
+    file = programs.Script(source)
+    old = file.text(None)
+    new = edits.apply(old, made)
+    fixed = tuple(dataclasses.replace(f, fix=_prose(f.fix)) for f in mine)
+    return Changed(path, file, old, new, file.content(old, new), fixed)
 
 
 def patch(changed: Sequence[Changed], names: Names) -> str:

@@ -10,7 +10,7 @@ from gafixer.files import Glob
 from gafixer.findings import Severity
 from gafixer.report import Format
 from gafixer.selection import nearest
-from gafixer.settings import Helpers, Hierarchy, Layer, SettingsError
+from gafixer.settings import Helpers, Hierarchy, Layer, SettingsError, Strategy
 
 __all__ = ["Options", "hierarchy", "neighbour", "reject"]
 
@@ -48,11 +48,21 @@ class Options:
     show_fixes: bool
     exit_non_zero_on_fix: bool
     helpers: str | None
+    strategy: str | None
+    ignore_noqa: bool
+    add_ignore: str | None
+    baseline: str | None
+    update_baseline: bool
 
     @property
     def fixes(self) -> bool:
         """Whether files are to be changed."""
         return (self.fix or self.fix_only) and not self.diff
+
+    @property
+    def add_ignore_reason(self) -> str:
+        """What to write behind an added comment; empty: nothing."""
+        return (self.add_ignore or "").strip()
 
     @property
     def stdin(self) -> bool:
@@ -105,7 +115,9 @@ def _typed(options: Options, here: str) -> Layer:
         extend_exclude=tuple(Glob(word, here) for word in options.extend_exclude or ()),
         target_transformers=_target(options.target_transformers, here),
         helpers=Helpers(options.helpers) if options.helpers else None,
+        strategy=Strategy(options.strategy) if options.strategy else None,
         unsafe_fixes=options.unsafe_fixes,
+        ignore_comments=options.ignore_noqa or None,
     )
 
 
@@ -139,11 +151,31 @@ def reject(options: Options) -> None:
         raise SettingsError("standard input (-) can't be scanned together with files")
     if options.statistics and not Format(options.output_format).counts:
         raise SettingsError(f"--statistics can't be shown as {options.output_format}; use json or full")
+    if options.add_ignore is not None:
+        _reject_adding(options)
+    if options.update_baseline:
+        _reject_update(options)
     if options.stdin_filename is not None and not options.stdin:
         raise SettingsError("--stdin-filename needs - as the path")
     for path in options.paths:
         if path != "-" and not (path and Path(path).exists()):
             raise SettingsError(f"{path}: no such file or folder{neighbour(path)}")
+
+
+def _reject_update(options: Options) -> None:
+    if options.baseline is None:
+        raise SettingsError("--update-baseline needs --baseline FILE")
+    if options.fixes or options.diff or options.add_ignore is not None:
+        raise SettingsError("--update-baseline can't go with --fix, --fix-only, --diff or --add-ignore")
+
+
+def _reject_adding(options: Options) -> None:
+    if options.stdin:
+        raise SettingsError("--add-ignore changes files, not standard input")
+    if options.fixes or options.diff:
+        raise SettingsError("--add-ignore can't go with --fix, --fix-only or --diff")
+    if not options.add_ignore_reason.isprintable() or "#" in options.add_ignore_reason:
+        raise SettingsError("--add-ignore takes a reason in one line, without #")
 
 
 def neighbour(path: str) -> str:

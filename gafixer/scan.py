@@ -1,11 +1,11 @@
-"""The scan of a file: read, prefilter, check, suppress."""
+"""The scan of a file: read, prefilter, check, heed its comments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gafixer import engine, files, programs
+from gafixer import comments, engine, files, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,40 +93,67 @@ class Scanner:
         return self._program(programs.Script(source), path, named=named)
 
     def _program(self, file: programs.Opened, path: str, *, named: bool) -> Outcome:
-        source = file.code
-        if not engine.wanted(source) and not (named and not engine.is_python(source)):
-            return NOTHING
         try:
-            sound, errors = file.sound()
-            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self.settings.of(path))]
-            source = sound.code
-            report = engine.check_source(source, path, self.project, self.settings.of(path))
-            if not report.findings and not told:
+            if engine.wanted(file.code) or (named and not engine.is_python(file.code)):
+                sound, errors = file.sound()
+                found = engine.check_source(sound.code, path, self.project, self.settings.of(path)).findings
+            elif comments.judges(file.code):
+                sound, errors, found = file, (), ()
+            else:
                 return NOTHING
-            from gafixer.suppress import suppress
-
-            # A finding may stand in another file, at a requirement: comments of this one don't speak of it.
-            here = tuple(finding for finding in report.findings if finding.place.filename == path)
-            elsewhere = tuple(
-                finding
-                for finding in report.findings
-                if finding.place.filename != path and finding.code in self.settings.of(finding.place.filename).selected
-            )
-            return Outcome((*told, *map(sound.placed, (*suppress(source, here), *elsewhere))))
+            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self.settings.of(path))]
+            here, elsewhere = self._settled(sound.code, path, found)
+            every = (*told, *map(sound.placed, (*here, *elsewhere)))
+            return Outcome(every) if every else NOTHING
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
 
-    def repair(self, source: bytes, path: str, accept: Callable[[Finding], bool]) -> engine.Repaired | Failure | None:
-        """Fix a program in memory: the findings that `accept` takes and that no comment silences."""
-        from gafixer.suppress import suppress
+    def _settled(
+        self, source: bytes, path: str, found: tuple[Finding, ...]
+    ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+        """The findings in a file, as its comments leave them, and those in others: at a requirement, for example."""
+        settings = self.settings.of(path)
+        here = tuple(finding for finding in found if finding.place.filename == path)
+        others = [finding for finding in found if finding.place.filename != path]
+        elsewhere = tuple(f for f in others if f.code in self.settings.of(f.place.filename).selected)
+        if not settings.ignore_comments and comments.speaks(source):
+            here = comments.settle(source, path, here, settings.selected)
+        return here, elsewhere
+
+    def repair(
+        self, source: bytes, path: str, accept: Callable[[Finding, bytes], bool]
+    ) -> engine.Repaired | Failure | None:
+        """Fix a program in memory: the findings that `accept` takes (with its bytes then) and no comment silences."""
+        settings = self.settings.of(path)
 
         def take(finding: Finding, now: bytes) -> bool:
-            return accept(finding) and bool(suppress(now, [finding]))
+            return accept(finding, now) and (settings.ignore_comments or bool(comments.suppress(now, [finding])))
 
         try:
-            return engine.repair(source, path, self.project, self.settings.of(path), take)
+            made = engine.repair(source, path, self.project, settings, take)
+            return self._without_idle(source, path, made, accept)
         except Exception as error:  # one file's trouble is not the other files'
             return _internal(path, error)
+
+    def _without_idle(
+        self, source: bytes, path: str, made: engine.Repaired | None, accept: Callable[[Finding, bytes], bool]
+    ) -> engine.Repaired | None:
+        """What a fix left, without the comments that silence nothing, where that is accepted."""
+        if not comments.judges(source) or self.settings.of(path).ignore_comments:
+            return made
+        from gafixer.analysis.source import decode
+        from gafixer.codemod import edits
+
+        old = decode(source) if made is None else made.old
+        new = old if made is None else made.new
+        now = new.encode()
+        found = engine.check_source(now, path, self.project, self.settings.of(path)).findings
+        here, _ = self._settled(now, path, found)
+        idle = tuple(finding for finding in here if finding.code == comments.UNUSED and accept(finding, now))
+        if not idle:
+            return made
+        new = edits.apply(new, [edit for finding in idle if finding.fix is not None for edit in finding.fix.edits])
+        return engine.Repaired(old, new, (*(made.fixed if made is not None else ()), *idle))
 
 
 def _internal(path: str, error: Exception) -> Failure:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gafixer.findings import Finding
 
-__all__ = ["Progress", "fixed", "has_colour", "markdown", "say", "summary", "write"]
+__all__ = ["Progress", "added", "fixed", "has_colour", "known", "markdown", "say", "summary", "write"]
 
 _PATIENCE = 1.0  # seconds before a scan is called long
 
@@ -57,12 +57,14 @@ def _put(stream: TextIO, text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def summary(shown: Sequence[Finding], hidden: int, files: int, seconds: float) -> None:
+def summary(shown: Sequence[Finding], hidden: int, known: int, files: int, seconds: float) -> None:
     """Say in one line what was found where."""
     counts = Counter(finding.severity for finding in shown)
     parts = [_count(counts[severity], severity.value) for severity in Severity if counts[severity]]
     found = f"found {', '.join(parts)}" if parts else "found nothing"
-    more = f" ({hidden} below the minimum severity)" if hidden else ""
+    others = [f"{known} in the baseline"] if known else []
+    others += [f"{hidden} below the minimum severity"] if hidden else []
+    more = f" ({', '.join(others)})" if others else ""
     say(f"{found}{more} in {_count(files, 'file')}, {seconds:.2f} s")
 
 
@@ -71,6 +73,16 @@ def fixed(findings: Sequence[Finding], files: int, *, done: bool) -> None:
     if findings:
         did = "fixed" if done else "would fix"
         say(f"{did} {_count(len(findings), 'finding')} in {_count(files, 'file')}")
+
+
+def added(findings: int, files: int) -> None:
+    """Say in one line what comments silence from now on."""
+    say(f"silenced {_count(findings, 'finding')} in {_count(files, 'file')}")
+
+
+def known(path: str, now: int, before: int) -> None:
+    """Say in one line what a baseline knows from now on."""
+    say(f"{path}: {_count(now, 'known finding')}, before {before}")
 
 
 def _count(number: int, word: str) -> str:

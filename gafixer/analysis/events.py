@@ -116,7 +116,7 @@ class Event:
     """One happening.
 
     `value` is the loss, the count or the figure, of a step the gradient scaler that takes it; `subject` is the
-    optimizer, model or engine.
+    optimizer, model or engine. `undivided` says of a backward that its framework was told not to divide.
     """
 
     kind: EventKind
@@ -126,6 +126,7 @@ class Event:
     value: Value | None = None
     subject: Value | None = None
     framework: Framework = Framework.TORCH
+    undivided: bool = False
 
     @property
     def branches(self) -> frozenset[tuple[Spot, bool]]:

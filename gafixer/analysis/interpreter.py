@@ -108,9 +108,12 @@ class Interpreter:
         value: Value | None = None,
         subject: Value | None = None,
         framework: Framework = Framework.TORCH,
+        *,
+        undivided: bool = False,
     ) -> None:
         """Something happened here."""
-        self.events.append(Event(kind, spot, tuple(self.frames), len(self.events), value, subject, framework))
+        order = len(self.events)
+        self.events.append(Event(kind, spot, tuple(self.frames), order, value, subject, framework, undivided))
 
     def new_scope(self, module: Module) -> Scope:
         """An empty scope of a module's top level."""

@@ -251,6 +251,8 @@ def _last(func: Value) -> str:
 
 def _element(source: Value, loop: int) -> Value:
     match source:
+        case _ if _brings_counts(source):
+            return Sequence((Element(source, loop), Sym("num_items")))
         case Listing(element=element):
             return element
         case Sequence(items=items) if items:
@@ -261,6 +263,17 @@ def _element(source: Value, loop: int) -> Value:
             return Sequence(tuple(_element(a, loop) for a in args))
         case _:
             return Element(source, loop)
+
+
+def _brings_counts(source: Value) -> bool:
+    """Whether a loader yields each batch with its window's count: that of `gafixer.accumulate`, or its private form."""
+    match source:
+        case Instance(cls=cls):
+            return cls.name.lstrip("_") == "WithNumItems"
+        case Called(func=func):
+            return _last(func) == "WithNumItems"
+        case _:
+            return False
 
 
 # -- lists and sums that a loop fills --------------------------------------------------------------------------------

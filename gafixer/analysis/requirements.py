@@ -44,10 +44,11 @@ _FROM_SOURCE = re.compile(r"github\.com/huggingface/transformers")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What a project says of Transformers: the specifier as written ("" for any release), and the place."""
+    """What a project says of Transformers: the specifier ("" for any release), the place, and the text there."""
 
     specifier: str
     place: Place
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def read(text: str, name: str, shown: str) -> Requirement | None:
     row = text.count("\n", 0, start) + 1
     column = start - text.rfind("\n", 0, start)
     span = Span(Position(row, column), Position(row, column + end - start))
-    return Requirement(re.sub(r"\s", "", specifier), Place(shown, span))
+    return Requirement(re.sub(r"\s", "", specifier), Place(shown, span), text[start:end])
 
 
 def _found(text: str, name: str) -> Iterator[tuple[int, int, str]]:

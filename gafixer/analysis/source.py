@@ -195,6 +195,15 @@ class Module:
         nodes = parse(decoded)
         return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
 
+    def whole(self) -> None:
+        """See to it that all of the source is Python.
+
+        Raises:
+            UnreadableError: it isn't.
+        """
+        if any(block.nodes is None for block in self.blocks):
+            parse(self.source)
+
     def changed(self, source: str) -> Module:
         """The same module with other text.
 

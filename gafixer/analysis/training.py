@@ -143,7 +143,8 @@ def _backward(
     if isinstance(receiver, External) and receiver.path.endswith("autograd"):
         run.emit(EventKind.BACKWARD, spot, given, None, Framework.TORCH)
         return Const(None)
-    run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver))
+    undivided = keywords.get("scale_wrt_gas") == Const(False)
+    run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver), undivided=undivided)
     return Const(None)
 
 

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from gafixer.codemod.arguments import with_keyword, with_parameter, with_spread
 from gafixer.codemod.locate import Locator, Statement
-from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Operand, Remove, Replace, Rewrite, Unwrap, Where
+from gafixer.codemod.plan import (
+    DeclinedError,
+    Insert,
+    Keyword,
+    Move,
+    Operand,
+    Parameter,
+    Remove,
+    Replace,
+    Rewrite,
+    Spread,
+    Unwrap,
+    Where,
+)
 from gafixer.notebooks import BOUNDARY
 
 if TYPE_CHECKING:
@@ -54,7 +69,8 @@ class _Change(cst.CSTTransformer):
     def __init__(self, locator: Locator, module: cst.Module) -> None:
         self._locate = locator
         self._config = module.config_for_parsing
-        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword]] = defaultdict(list)
+        self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword | Spread]] = defaultdict(list)
+        self._parameters: dict[cst.CSTNode, list[Parameter]] = defaultdict(list)
         self._removed: set[cst.CSTNode] = set()
         self._rewritten: dict[cst.CSTNode, Statement] = {}
         self._moved: dict[cst.CSTNode, str] = {}
@@ -64,7 +80,9 @@ class _Change(cst.CSTTransformer):
     def take(self, part: Part) -> None:
         """Look up the places of a part."""
         match part:
-            case Replace() | Unwrap() | Keyword():
+            case Parameter(spot=spot):
+                self._parameters[self._locate.statement(spot)].append(part)
+            case Replace() | Unwrap() | Keyword() | Spread():
                 self._expressions[self._locate.expression(part.spot)].append(part)
             case Rewrite(spot=spot, code=code):
                 self._rewritten[self._locate.statement(spot)] = cst.parse_statement(code, self._config)
@@ -93,7 +111,13 @@ class _Change(cst.CSTTransformer):
                     done = _operand(done, keep)
                 case Keyword(name=name, code=code):
                     assert isinstance(done, cst.CSTNode)
-                    done = _with_keyword(done, name, code)
+                    done = with_keyword(done, name, code)
+                case Spread(name=name):
+                    assert isinstance(done, cst.CSTNode)
+                    done = with_spread(done, name)
+        for parameter in self._parameters.get(original_node, ()):
+            assert isinstance(done, cst.FunctionDef)
+            done = with_parameter(done, parameter.name, parameter.default)
         return done
 
     # -- statements --------------------------------------------------------------------------------------------------
@@ -118,13 +142,15 @@ class _Change(cst.CSTTransformer):
             beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
             new = {where: [entry[3] for entry in beside if entry[0] is where] for where in Where}
             if orphans:
-                updated = updated.with_changes(leading_lines=[*orphans, *updated.leading_lines])
+                updated = updated.with_changes(leading_lines=_joined(orphans, updated.leading_lines))
                 orphans = []
             made += new[Where.START]
             ahead = new[Where.BEFORE]
             if ahead and original not in self._removed and original not in self._moved:
                 blank, rest = _blank_and_rest(updated.leading_lines)
                 made += [ahead[0].with_changes(leading_lines=blank), *ahead[1:]]
+                if isinstance(ahead[-1], cst.FunctionDef):
+                    rest = [*(blank or [cst.EmptyLine(indent=False)]), *rest]
                 updated = updated.with_changes(leading_lines=rest)
             else:
                 made += ahead
@@ -133,10 +159,12 @@ class _Change(cst.CSTTransformer):
                 self.moved[self._moved[original]] = updated.with_changes(leading_lines=rest)
                 orphans = blank if blank and made else []
             elif original in self._removed:
-                orphans = list(updated.leading_lines)
+                orphans = [*updated.leading_lines, *_footer(updated)]
+                if not any(line.comment for line in orphans) and not made:
+                    orphans = []
             else:
                 made.append(updated)
-            made += new[Where.AFTER]
+            made += [_apart(node) for node in new[Where.AFTER]]
         return made or [cst.SimpleStatementLine([cst.Pass()])]
 
 
@@ -163,6 +191,19 @@ def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine]
     return list(lines[:first]), list(lines[first:])
 
 
+def _footer(node: Statement) -> Sequence[cst.EmptyLine]:
+    """Blank lines and comments that end a block."""
+    body = getattr(node, "body", None)
+    return body.footer if isinstance(body, cst.IndentedBlock) else ()
+
+
+def _joined(first: Sequence[cst.EmptyLine], then: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """The lines above a statement that went, and those above the next; blank lines that meet are not added up."""
+    blank, rest = _blank_and_rest(then)
+    ends = len(first) - len(list(itertools.dropwhile(lambda line: line.comment is None, reversed(first))))
+    return [*first, *blank[ends:], *rest]
+
+
 def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
     match node, keep:
         case cst.BinaryOperation(left=kept), Operand.LEFT:
@@ -178,35 +219,6 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
     if node.lpar and not kept.lpar and isinstance(kept, cst.BinaryOperation | cst.UnaryOperation | cst.IfExp):
         kept = kept.with_changes(lpar=node.lpar, rpar=node.rpar)
     return kept
-
-
-def _with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
-    if not isinstance(node, cst.Call):
-        raise DeclinedError("a loss call could not be located")
-    value = cst.parse_expression(code)
-    for position, arg in enumerate(node.args):
-        if arg.keyword is not None and arg.keyword.value == name:
-            args = list(node.args)
-            args[position] = arg.with_changes(value=value)
-            return node.with_changes(args=args)
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    new = cst.Arg(value, cst.Name(name), equal)
-    if not node.args:
-        return node.with_changes(args=[new])
-    *first, last = node.args
-    if isinstance(last.comma, cst.Comma):  # one argument a line, with a comma after the last: keep both habits
-        between = first[-1].comma if first else cst.Comma(whitespace_after=node.whitespace_before_args)
-        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
-    else:
-        space = (
-            first[-1].comma.whitespace_after
-            if first and isinstance(first[-1].comma, cst.Comma)
-            else cst.SimpleWhitespace(" ")
-        )
-        new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
-    return node.with_changes(args=[*first, last, new])
 
 
 # -- the top level ---------------------------------------------------------------------------------------------------
@@ -276,6 +288,37 @@ def _is_import(node: cst.CSTNode) -> bool:
     )
 
 
+def _is_standard(node: cst.CSTNode) -> bool:
+    """Whether a line imports from the standard library."""
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
+            pass
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as name, relative=[])]):
+            pass
+        case _:
+            return False
+    root = cst.Module([]).code_for_node(name).partition(".")[0]
+    return root in sys.stdlib_module_names and root != "__future__"
+
+
+def _source(node: cst.CSTNode) -> str | None:
+    """The module of a line ``from module import name``."""
+    match node:
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as source)]):
+            return cst.Module([]).code_for_node(source)
+        case _:
+            return None
+
+
+def _apart(node: Statement) -> Statement:
+    """A function with a blank line above it."""
+    return node.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if isinstance(node, cst.FunctionDef) else node
+
+
+def _is_future(node: cst.CSTNode) -> bool:
+    return "__future__" in cst.Module([]).code_for_node(node)
+
+
 def _script_index(tree: Tree, body: Sequence[cst.CSTNode], row: int) -> int:
     """After the imports at the head of the file, or of the notebook's cell that `row` is in."""
     boundary = ast.dump(ast.parse(BOUNDARY).body[0])
@@ -307,10 +350,16 @@ def _import_index(body: Sequence[cst.CSTNode]) -> int:
 def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
     """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports.
 
-    A `from` import goes behind all.
+    A `from` import goes behind all, one of the standard library behind those of its kind.
     """
     if line.startswith("from "):
-        body.insert(_import_index(body), new)
+        root = line.split()[1].partition(".")[0]
+        known = [i for i, node in enumerate(body[: _import_index(body)]) if _is_standard(node)]
+        if root not in sys.stdlib_module_names or not known:
+            body.insert(_import_index(body), new)
+            return
+        later = [i for i in known if (_source(body[i]) or "") > line.split()[1]]
+        body.insert(later[0] if later else known[-1] + 1, new)
         return
     plain: list[tuple[int, str]] = []
     first = None
@@ -328,11 +377,14 @@ def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
             case _:
                 pass
     mine = line.split()[1]
-    ours = [(i, name) for i, name in plain if name.partition(".")[0] not in sys.stdlib_module_names]
+    standard = mine.partition(".")[0] in sys.stdlib_module_names
+    ours = [(i, name) for i, name in plain if (name.partition(".")[0] in sys.stdlib_module_names) is standard]
     smaller = [i for i, name in ours if name < mine]
     if smaller:
         body.insert(smaller[-1] + 1, new)
         return
+    if standard and not ours:
+        first = next((i for i, node in enumerate(body) if _is_import(node) and not _is_future(node)), None)
     where = ours[0][0] if ours else first
     if where is None:
         where = plain[-1][0] + 1 if plain else 0

@@ -6,8 +6,8 @@ import ast
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from gafixer.codemod import edits
-from gafixer.codemod.compose import SEPARATE, compose, window_key
+from gafixer.codemod import edits, subjects
+from gafixer.codemod.compose import SEPARATE
 from gafixer.codemod.helper import NAME, Added, added, imported, present
 from gafixer.codemod.plan import DeclinedError, Insert, Plan, Replace, Rewrite, merge
 from gafixer.codemod.tree import DEEPEST, Tree
@@ -17,14 +17,15 @@ from gafixer.settings import Helpers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gafixer.analysis.site import Site
+    from gafixer.analysis.requirements import Target
+    from gafixer.codemod.subjects import Subject
     from gafixer.findings import Finding, Place
     from gafixer.settings import Settings
 
 __all__ = ["Fixer", "Key", "Said"]
 
-#: What is said of a site: all of it, and what remains after precedence.
-Said: TypeAlias = "tuple[Site, tuple[Finding, ...], tuple[Finding, ...]]"
+#: What is said of a subject: all of it, and what remains after precedence.
+Said: TypeAlias = "tuple[Subject, tuple[Finding, ...], tuple[Finding, ...]]"
 #: What tells findings of a file apart.
 Key: TypeAlias = "tuple[str, Place]"
 #: Source -> what is said of it, and the findings that are shown.
@@ -34,10 +35,11 @@ Scan: TypeAlias = "Callable[[str], tuple[Sequence[Said], Sequence[Finding]]]"
 class Fixer:
     """Makes and checks the fixes of one file: of findings that the settings show. `scan` looks at changed source."""
 
-    def __init__(self, source: str, path: str, settings: Settings, scan: Scan, rounds: int = 2) -> None:
+    def __init__(self, source: str, path: str, settings: Settings, scan: Scan, target: Target, rounds: int = 2) -> None:
         self._tree = Tree(source, path)
         self._settings = settings
         self._scan = scan
+        self._target = target
         self._rounds = rounds
         self._made: dict[Plan, str] = {}
 
@@ -46,7 +48,7 @@ class Fixer:
         keys = {(f.code, f.place) for f in shown}
         groups: dict[object, list[Said]] = {}
         for entry in said:
-            groups.setdefault(window_key(entry[0]), []).append(entry)
+            groups.setdefault(subjects.key(entry[0]), []).append(entry)
         made: dict[Key, tuple[Fix, Plan | None]] = {}
         for group in groups.values():
             remaining = {(f.code, f.place): f for _, _, kept in group for f in kept if (f.code, f.place) in keys}
@@ -95,7 +97,8 @@ class Fixer:
             for site, every, _ in group
         ]
         try:
-            plan = compose(self._tree, [(site, said) for site, said in asked if said])
+            spoken = [(site, said) for site, said in asked if said]
+            plan = subjects.plan(self._tree, spoken, self._target, self._settings.strategy)
             new = self.apply([plan])
         except (ValueError, RecursionError) as error:  # numbers and nesting that `ast.unparse` refuses
             raise DeclinedError("its expressions can't be written out again") from error
@@ -110,7 +113,7 @@ class Fixer:
     def _further(self, plan: Plan, new: str, expected: Counter[str], more: set[str]) -> Fix:
         """What a louder finding hid shows once that is mended: mend it, too."""
         said, shown = self._scan(new)
-        after = Fixer(new, self._tree.path, self._settings, self._scan, self._rounds - 1)
+        after = Fixer(new, self._tree.path, self._settings, self._scan, self._target, self._rounds - 1)
         for fix, _ in after.fixes(said, [f for f in shown if f.code in more]).values():
             if fix.edits:
                 last = edits.apply(new, fix.edits)
@@ -167,6 +170,6 @@ def _defined(tree: Tree, function: str) -> bool:
 
 def _first_use(plan: Plan) -> int:
     """The row of the first statement that calls what is added at the top level."""
-    names = (NAME, *(text.partition("(")[0].removeprefix("def ") for text in plan.functions))
+    names = (NAME, *(getattr(ast.parse(text).body[0], "name", NAME) for text in plan.functions))
     uses = [p.spot.row for p in plan.parts if isinstance(p, Insert | Replace) and any(n in p.code for n in names)]
     return min(uses, default=1)

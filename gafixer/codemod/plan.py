@@ -21,11 +21,13 @@ __all__ = [
     "Keyword",
     "Move",
     "Operand",
+    "Parameter",
     "Part",
     "Plan",
     "Remove",
     "Replace",
     "Rewrite",
+    "Spread",
     "Unwrap",
     "Where",
     "merge",
@@ -91,6 +93,23 @@ class Keyword:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Hand a dict of arguments to a call: ``**name``."""
+
+    spot: Spot
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Let a function take one more argument; `spot` is that of its ``def`` statement."""
+
+    spot: Spot
+    name: str
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Take a statement out."""
 
@@ -125,7 +144,7 @@ class Move:
     rank: int = 0
 
 
-Part: TypeAlias = Replace | Unwrap | Keyword | Remove | Rewrite | Insert | Move
+Part: TypeAlias = Replace | Unwrap | Keyword | Spread | Parameter | Remove | Rewrite | Insert | Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +188,7 @@ def _check(parts: frozenset[Part]) -> None:
         match part:
             case Insert():
                 continue
-            case Keyword(spot=spot, name=name):
+            case Keyword(spot=spot, name=name) | Spread(spot=spot, name=name) | Parameter(spot=spot, name=name):
                 key = (spot, name)
             case _:
                 key = (part.spot, "")

@@ -63,7 +63,9 @@ class _Options:
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Heads at a time."
 )
-@click.option("--timeout", type=click.FloatRange(1), default=120, show_default=True, metavar="S", help="CPU seconds for one head.")
+@click.option(
+    "--timeout", type=click.FloatRange(1), default=120, show_default=True, metavar="S", help="CPU seconds for one head."
+)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--report",
@@ -94,6 +96,8 @@ def _run(options: _Options) -> int:
         raise click.UsageError(f"verify needs {' and '.join(missing)}: pip install 'gafixer[runtime]'")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # or a look for a GPU would spoil it for forked workers
+    if "WORLD_SIZE" not in os.environ:  # one process, one GPU: the trainer would spread itself over all it sees
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     heads = _heads(options)
     from gafixer.parity import session
     from gafixer.parity import verify as found
@@ -162,9 +166,7 @@ def _measured(request: Request, text: bool) -> list[HeadReport]:
         return session.measure(request, started=watch.started, tell=tell)
 
 
-def _tell(
-    reports: Sequence[HeadReport], divisions: Sequence[Division], request: Request, options: _Options
-) -> None:
+def _tell(reports: Sequence[HeadReport], divisions: Sequence[Division], request: Request, options: _Options) -> None:
     from gafixer.parity import render
 
     if options.output_format == "text":
@@ -178,9 +180,7 @@ def _tell(
     say(f"{len(reports)} heads, {sum(report.built for report in reports)} built")
 
 
-def _write_report(
-    path: Path, reports: Sequence[HeadReport], divisions: Sequence[Division], request: Request
-) -> None:
+def _write_report(path: Path, reports: Sequence[HeadReport], divisions: Sequence[Division], request: Request) -> None:
     from gafixer.parity import curves
     from gafixer.parity.heads import find_head
     from gafixer.parity.page import page

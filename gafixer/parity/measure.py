@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
+import inspect
+import re
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -14,10 +16,10 @@ import torch
 from gafixer.parity.batches import Variant, variants, window_for
 from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import Figures, compare
-from gafixer.parity.inputs import Style
+from gafixer.parity.inputs import Feed, Style
 from gafixer.parity.models import BuildError, TinyModel, builds
 from gafixer.parity.ranks import drive_launched, drive_ranks
-from gafixer.parity.reference import Witness, witness
+from gafixer.parity.reference import NoLossError, Witness, witness
 from gafixer.parity.windows import Window, copy_of
 
 if TYPE_CHECKING:
@@ -32,13 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "patch", "prepare", "said"]
 
 
+# Transformers' own words where a text has no tokens for what the image became.
+_UNMARKED = re.compile(r"(Image|Audio|Video) features and \w+ tokens do not match,? tokens:? \d+, features:? (\d+)")
+_LIBRARY = re.compile(r"requires the (\w+) library|No module named '([\w.]+)'")
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A model that runs, its window and what is known of it."""
 
     tiny: TinyModel
     variant: Variant
-    style: Style
+    feed: Feed
     window: Window
     facts: Witness
 
@@ -84,14 +91,28 @@ class Setting:
     launched: bool = False
 
 
-def _case(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
+def _case(tiny: TinyModel, variant: Variant, feed: Feed, setting: Setting) -> Case:
     count = setting.steps * setting.processes
-    made = window_for(tiny.model, tiny.head.task, variant, microbatches=count, style=style)
+    made = window_for(tiny.model, tiny.head.task, variant, microbatches=count, feed=feed)
     window = Window(tuple(copy_of(m, setting.device, setting.dtype) for m in made.microbatches))
     facts = witness(tiny.model.to(setting.device), window)
     if facts.random:
         raise ValueError("two forwards of the same batch differ: the head draws random numbers")
-    return Case(tiny, variant, style, window, facts)
+    return Case(tiny, variant, feed, window, facts)
+
+
+def _fed(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
+    """The case, with as many tokens for images or sounds as the model says that it wants."""
+    try:
+        return _case(tiny, variant, Feed(style), setting)
+    except (RuntimeError, ValueError) as error:
+        asked = _UNMARKED.search(str(error))
+        if asked is None:
+            raise
+        rows = sum(
+            window_for(tiny.model, tiny.head.task, variant, microbatches=setting.steps * setting.processes).sizes
+        )
+        return _case(tiny, variant, Feed(style, asked[1].lower(), int(asked[2]) // rows), setting)
 
 
 def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
@@ -102,23 +123,42 @@ def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
     """
     failure = ""
     for tiny in builds(head, variant.problem, setting.dtype):
+        silent = None
         for style in Style:
             try:
-                return _case(tiny, variant, style, setting)
-            except NotImplementedError as error:
-                raise BuildError(str(error)) from error
+                return _fed(tiny, variant, style, setting)
+            except (ImportError, NotImplementedError) as error:  # no size helps
+                raise BuildError(said(error)) from error
+            except NoLossError as error:
+                silent = error
             except Exception as error:  # sizes may clash as late as in the forward; the next plan may fit
                 failure = failure or said(error)
+        if silent is not None:
+            raise BuildError(str(silent)) from silent
     raise BuildError(failure)
+
+
+def _sees(case: Case) -> bool:
+    """Whether a model that reads text alone could be shown images too."""
+    window, forward = case.window.microbatches[0], inspect.signature(type(case.tiny.model).forward).parameters
+    return "pixel_values" in forward and "input_ids" in window and "pixel_values" not in window
 
 
 def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
     """Every variant of a head, ready to be driven; an outcome instead where it can't be built."""
     last: dict[Problem | None, Case] = {}
     for variant in variants(head.task):
+        like = last.get(variant.problem)
+        if variant.images and (like is None or not _sees(like)):
+            continue
         try:
-            like = last.get(variant.problem)
-            case = _case(like.tiny, variant, like.style, setting) if like else prepare(head, variant, setting)
+            match like:
+                case None:
+                    case = prepare(head, variant, setting)
+                case Case() if variant.images:
+                    case = _fed(like.tiny, variant, Style.WITH_IMAGES, setting)
+                case Case():
+                    case = _case(like.tiny, variant, like.feed, setting)
         except Exception as error:  # whatever stops one variant is its reason; the others still run
             yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error), problem=variant.problem)
             continue
@@ -164,4 +204,11 @@ def measure_head(head: Head, setting: Setting = Setting(), *, patched: bool = Fa
 
 def said(error: Exception) -> str:
     """An error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    match error:
+        case ImportError() if library := _LIBRARY.search(str(error)):
+            return f"needs {library[1] or library[2]}, which is not installed"
+        case BuildError() | NotImplementedError() if str(error):
+            words = str(error)
+        case _:
+            words = f"{type(error).__name__}: {error}"
+    return " ".join(words.split())[:300]

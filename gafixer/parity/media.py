@@ -73,9 +73,11 @@ def boxes(draw: Draw) -> dict[str, Any]:
 
 
 def masks(draw: Draw) -> dict[str, Any]:
-    """A few masks per image, with a class each."""
+    """A few masks per image, with a class each; one mask where the head takes no classes."""
     inputs, _, _ = draw.batch()
     _, height, width = draw.image
+    if "mask_labels" not in draw.parameters:
+        return {**inputs, "labels": draw.choose(2, draw.rows, height, width).float()}
     classes = number(draw.model.config, "num_labels", default=LABELS)
     counts = _counts(draw)
     return {

@@ -23,6 +23,7 @@ LABELS = 3  # classes of a tiny classifier
 _MOST_PARAMETERS = 60_000_000
 _LARGEST_START = 1e4  # a parameter beyond this was never initialised
 _LEAST_SPREAD = 1e-4  # a matrix flatter than this hides its inputs
+_PYRAMID = 4  # levels that a segmenter reads from a backbone which gives out one by default
 _CLASSIFIERS = frozenset(
     {
         Task.SEQUENCE_CLASSIFICATION,
@@ -80,6 +81,8 @@ def _config(head: Head, plan: Plan, problem: Problem | None) -> Any:
         and not getattr(config, "is_encoder_decoder", False)
     ):
         config.is_decoder = True
+    if head.task is Task.SEMANTIC_SEGMENTATION and len(getattr(config, "out_indices", None) or ()) == 1:
+        config.out_indices = list(range(_PYRAMID))
     if hasattr(config, "ctc_loss_reduction"):
         config.ctc_loss_reduction = "mean"  # the default is a sum, which no division by items belongs to
     for part in (config, *sub_configs(config).values()):
@@ -99,7 +102,7 @@ def _calm(model: nn.Module) -> None:
                 setattr(module, name, 0.0)
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in (p for p in model.parameters() if p.numel()):
             wild = not torch.isfinite(parameter).all() or parameter.abs().max() > _LARGEST_START
             flat = parameter.dim() > 1 and parameter.numel() > 1 and parameter.float().std() < _LEAST_SPREAD
             if parameter.is_floating_point() and (wild or flat):
@@ -128,11 +131,14 @@ def builds(head: Head, problem: Problem | None = None, dtype: torch.dtype = torc
 
     Raises:
         BuildError: at the end, where no plan built.
+        ImportError: where a library is missing.
     """
     failures = []
     for plan in PLANS:
         try:
             model = _build(head, plan, problem, dtype)
+        except ImportError:  # a library is missing, whatever the size
+            raise
         except Exception as error:  # any class may refuse any size in its own way; the reason is reported
             failures.append(f"{type(error).__name__}: {str(error)[:200]}")
             continue

@@ -48,6 +48,7 @@ def _rank(rank: int, processes: int, port: int, answers: Connection, work: Calla
         MASTER_PORT=str(port),
         ACCELERATE_USE_CPU="true",
     )
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what fails is told to the parent; the rest is chatter
     torch.set_num_threads(1)
     _forget_single_process()
     try:
@@ -153,6 +154,4 @@ class Launch:
 def drive_launched(model: Any, window: Window, processes: int, **arguments: Any) -> Driven:
     """Train one step of the installed `Trainer` over the window, in each of the ranks that were launched."""
     backend = "nccl" if next(model.parameters()).is_cuda else "gloo"
-    return drive_trainer(
-        model, window, steps=len(window.microbatches) // processes, ddp_backend=backend, **arguments
-    )
+    return drive_trainer(model, window, steps=len(window.microbatches) // processes, ddp_backend=backend, **arguments)

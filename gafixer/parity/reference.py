@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
     Forward = Callable[[dict[str, Any]], Any]
 
-__all__ = ["Gradient", "Witness", "flat", "loss_of", "witness"]
+__all__ = ["Gradient", "NoLossError", "Witness", "flat", "loss_of", "witness"]
 
 _SEED = 42
+
+
+class NoLossError(ValueError):
+    """A forward gave outputs and no loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def loss_of(output: Any) -> torch.Tensor:
         case _:
             loss = output[0]
     if loss is None:
-        raise ValueError("the forward returned no loss")
+        raise NoLossError("the forward takes labels but returns no loss")
     return loss.mean() if loss.dim() > 0 else loss
 
 

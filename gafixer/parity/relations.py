@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from gafixer.parity.sizes import LENGTH, Role, role_of
+from gafixer.parity.sizes import DIVISOR, LENGTH, Role, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +110,42 @@ def _axial_positions(sheet: _Sheet, plan: Plan) -> None:
         sheet["axial_pos_embds_dim"] = [half, sheet["hidden_size"] - half]
 
 
+def _picked_layers(sheet: _Sheet, plan: Plan) -> None:
+    """Layers that a later part reads from: there are as many as it reads, and they are the first ones."""
+    for name in ("out_indices", "backbone_out_indices", "extract_layers"):
+        picks = sheet[name]
+        if not isinstance(picks, (list, tuple)) or not all(isinstance(pick, int) and pick >= 0 for pick in picks):
+            continue
+        depth = next((d for d in _DEPTHS if isinstance(sheet[d], int)), None)
+        old = read(sheet.default, depth) if depth else None
+        if depth and old is not None:
+            sheet[depth] = max(sheet[depth], len(picks))
+        elif any(isinstance(sheet[d], (list, tuple)) for d in ("depths", "layer_depths")):
+            continue  # stages stay as many as they are
+        # Counted from 1 where the last layer has the number of layers.
+        first = int(max(picks) == old)
+        sheet[name] = type(picks)(range(first, first + len(picks)))
+
+
+def _stage_channels(sheet: _Sheet, plan: Plan) -> None:
+    """Channels into, inside and out of each stage are divided alike, as the widths that repeat them are."""
+    if sheet.has("stem_channels", "stage_in_channels", "stage_out_channels") and not plan.keep_widths:
+        for name in ("stage_in_channels", "stage_mid_channels", "stage_out_channels"):
+            if name in sheet:
+                sheet[name] = [channels // DIVISOR for channels in sheet[name]]
+        image, *rest = sheet["stem_channels"]
+        sheet["stem_channels"] = [image, *(channels // DIVISOR for channels in rest)]
+
+
+def _repeated_widths(sheet: _Sheet, plan: Plan) -> None:
+    """A list that repeats the encoder's width goes with it."""
+    old, new = read(sheet.default, "encoder_hidden_dim"), sheet["encoder_hidden_dim"]
+    for name in sheet.names() if isinstance(old, int) and old != new else ():
+        entries = read(sheet.default, name)
+        if isinstance(entries, (list, tuple)) and entries and all(entry == old for entry in entries):
+            sheet[name] = type(entries)(new for _ in entries)
+
+
 def _language(sheet: _Sheet, plan: Plan) -> None:
     """An adapter has to be chosen."""
     if sheet.has("languages") and "default_language" in sheet.names():
@@ -172,6 +208,9 @@ _RELATIONS: tuple[Callable[[_Sheet, Plan], None], ...] = (
     _stage_depths,
     _shared_key_values,
     _axial_positions,
+    _picked_layers,
+    _stage_channels,
+    _repeated_widths,
     _language,
     _rotary_sections,
     _state_space_heads,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from gafixer.parity.measure import Outcome, Trouble, measure_head
+from gafixer.parity.measure import Outcome, Trouble, measure_head, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -62,8 +62,11 @@ def _child(head: Head, answers: Connection, work: Callable[[Head], Iterator[Outc
     # CPU seconds, so that a busy machine ends nothing that an idle one would let pass.
     seconds = math.ceil(timeout)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    for outcome in work(head):
-        answers.send(outcome)
+    try:
+        for outcome in work(head):
+            answers.send(outcome)
+    except Exception as error:  # no head may take the others down; what it was is told
+        answers.send(Outcome(head, "", None, Trouble.NOT_BUILT, said(error)))
     answers.send(time.process_time())
     answers.close()
 
@@ -125,16 +128,20 @@ def run_heads(
     work: Callable[[Head], Iterator[Outcome]] = measure_head,
     jobs: int = 1,
     timeout: float = 120.0,
+    until: float = math.inf,
     started: Callable[[Head], None] = lambda head: None,
 ) -> Iterator[HeadReport]:
-    """Reports as heads finish, `jobs` at a time; a head that takes more than `timeout` CPU seconds is ended."""
+    """Reports as heads finish, `jobs` at a time; a head that takes more than `timeout` CPU seconds is ended.
+
+    At `until`, on the monotonic clock, it stops: what runs then, or hasn't begun, has no report.
+    """
     queue, running = list(heads), list[_Running]()
     # Every training step collects garbage. What the parent imported, a million objects, is none: freezing it takes
     # four fifths off a head's time.
     gc.collect()
     gc.freeze()
     try:
-        while queue or running:
+        while (queue or running) and time.monotonic() < until:
             while queue and len(running) < jobs:
                 started(queue[0])
                 running.append(_start(queue.pop(0), work, timeout))

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import importlib.util
 import logging
+import math
 import os
 import warnings
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from gafixer.parity.divides import who_divides
-from gafixer.parity.measure import Setting
 from gafixer.parity.ranks import Launch
 from gafixer.parity.runner import run_heads
 from gafixer.parity.verify import work_with
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gafixer.parity.divides import Division
     from gafixer.parity.heads import Head
+    from gafixer.parity.measure import Setting
     from gafixer.parity.runner import HeadReport
 
 __all__ = ["Request", "divisions", "measure", "quieten"]
@@ -36,14 +37,18 @@ _USED_BY_MOST = ("generation.utils", "modeling_layers", "masking_utils")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to measure: the heads, how each is run, with the patch or without, `jobs` at a time."""
+    """What to measure: the heads, how each is run, with the patch or without, `jobs` at a time.
+
+    No head is begun after `until`, and those that run then are ended; seconds of the monotonic clock.
+    """
 
     heads: Sequence[Head]
-    setting: Setting = Setting()
+    setting: Setting
     patch: bool = True
     contracts: bool = False
     jobs: int = 1
     timeout: float = 120.0
+    until: float = math.inf
 
 
 def quieten() -> None:
@@ -74,7 +79,14 @@ def measure(
     if launch is not None:
         work = launch.wrapped(work)
     reports = []
-    for report in run_heads(request.heads, work=work, jobs=request.jobs, timeout=request.timeout, started=started):
+    for report in run_heads(
+        request.heads,
+        work=work,
+        jobs=request.jobs,
+        timeout=request.timeout,
+        until=request.until,
+        started=started,
+    ):
         reports.append(report)
         tell(report)
     return reports

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib.util
 import inspect
 import re
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ __all__ = ["is_config", "shrink", "sub_configs"]
 _TOKEN = re.compile(r".*_token_(ids?|index|idx)|(.*_)?(image|video|audio)_token|bo[a-z]_token_id|eo[a-z]_token_id")
 _FIRST_TEXT_TOKEN = 10  # below: pad, begin, end; ids from here up to 80 are drawn as text, the rest are markers
 _MAX_NESTING = 4
+_ALWAYS = frozenset({"pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"})
 
 
 def is_config(value: object) -> bool:
@@ -70,13 +72,15 @@ def _default(config_class: type) -> Any:
         return None
 
 
-def _values(config_class: type, plan: Plan, tokens: _Tokens, nesting: int) -> dict[str, Any]:
+def _values(config_class: type, plan: Plan, tokens: _Tokens, nesting: int, backbone: Any = None) -> dict[str, Any]:
     default = _default(config_class)
     values: dict[str, Any] = {}
+    if backbone is not None:  # the model around it says which of its layers are given out
+        values["out_indices"] = list(backbone.out_indices)
     parts = dict(getattr(config_class, "sub_configs", None) or {})
     if default is not None:
         parts |= {name: type(part) for name, part in sub_configs(default).items()}
-    for name in sorted(_accepted(config_class) - parts.keys()):
+    for name in sorted(_accepted(config_class) - parts.keys() - {"_out_indices", "_out_features", *values}):
         given = read(default, name)
         value = tokens.place(name, given) if _TOKEN.fullmatch(name) else small(name, given, plan)
         if value is not None and not _same(value, given):
@@ -84,7 +88,8 @@ def _values(config_class: type, plan: Plan, tokens: _Tokens, nesting: int) -> di
     if nesting < _MAX_NESTING:
         for name, part in parts.items():
             if isinstance(part, type) and not part.__name__.startswith(("Auto", "PreTrained", "Pretrained")):
-                values[name] = _make(part, plan, tokens, nesting + 1)
+                given = read(default, name)
+                values[name] = _make(part, plan, tokens, nesting + 1, given if _is_backbone(given) else None)
     return settle(values, default, plan)
 
 
@@ -92,8 +97,23 @@ def _same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _make(config_class: type, plan: Plan, tokens: _Tokens, nesting: int) -> Any:
-    values = _values(config_class, plan, tokens, nesting)
+def _is_backbone(config: Any) -> bool:
+    return is_config(config) and isinstance(read(config, "out_indices"), (list, tuple))
+
+
+def _stand_in(stages: int) -> Any:
+    """A convolutional backbone for models that take theirs from timm by default, where that is not installed."""
+    from transformers import ResNetConfig
+
+    return ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1] * 4, out_indices=list(range(5 - stages, 5))
+    )
+
+
+def _make(config_class: type, plan: Plan, tokens: _Tokens, nesting: int, backbone: Any = None) -> Any:
+    if config_class.__name__ == "TimmBackboneConfig" and importlib.util.find_spec("timm") is None:
+        return _stand_in(len(backbone.out_indices) if backbone is not None else 4)
+    values = _values(config_class, plan, tokens, nesting, backbone)
     try:
         config = config_class(**values)
     except (AttributeError, TypeError, ValueError):
@@ -120,8 +140,10 @@ def shrink(config_class: type, plan: Plan, **fixed: Any) -> Any:
             ("bos_token_id", 1),
             ("eos_token_id", 2),
             ("decoder_start_token_id", 2),
+            ("image_token_id", VOCABULARY - 1),
+            ("image_token_index", VOCABULARY - 1),
         ):
-            if getattr(part, name, None) is None:
+            if getattr(part, name, value) is None or (name in _ALWAYS and not hasattr(part, name)):
                 setattr(part, name, value)
     for name, value in fixed.items():
         setattr(config, name, value)

@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LENGTH", "PLANS", "VOCABULARY", "Plan", "Role", "role_of", "small"]
+__all__ = ["DIVISOR", "LENGTH", "PLANS", "VOCABULARY", "Plan", "Role", "role_of", "small"]
 
 VOCABULARY = 99
 LENGTH = 16  # tokens per row
-_DIVISOR = 8
+DIVISOR = 8  # of widths per stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ def _small_list(role: Role, value: Any, size: int) -> Any:
     match role:
         case Role.IMAGE | Role.VOCABULARY | Role.INNER | Role.EXPERTS | Role.CHUNK:
             return type(value)(min(x, size) for x in value)
-        case Role.WIDTH if all(x % _DIVISOR == 0 for x in value):
-            return type(value)(x // _DIVISOR for x in value)
+        case Role.WIDTH if all(x % DIVISOR == 0 for x in value):
+            return type(value)(x // DIVISOR for x in value)
         case _:
             return value
 

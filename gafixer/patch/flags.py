@@ -13,7 +13,15 @@ from torch import Tensor
 
 from gafixer.patch import messages
 
-__all__ = ["averages_over_ranks", "bare_model", "keeps_its_scale", "parameters", "shape_of", "takes_count", "user_says_scaled"]
+__all__ = [
+    "averages_over_ranks",
+    "bare_model",
+    "keeps_its_scale",
+    "parameters",
+    "shape_of",
+    "takes_count",
+    "user_says_scaled",
+]
 
 
 def user_says_scaled(trainer: Any, count: Any) -> bool | None:
@@ -47,7 +55,7 @@ def takes_count(compute_loss: Callable[..., Any]) -> bool:
 
 
 def keeps_its_scale(compute_loss: Callable[..., Any]) -> bool:
-    """Whether a `compute_loss` is from a library whose losses compare the rows of a microbatch: pairs, groups, negatives.
+    """Whether a `compute_loss` is from a library whose losses compare a microbatch's rows: pairs, groups, negatives.
 
     Such a loss has no reference to meet: another split of the window is another loss.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gafixer.declared import Declared, OwnLoss
 
-__all__ = ["Helpers", "Layer", "PerFile", "Settings", "SettingsError", "resolve"]
+__all__ = ["Helpers", "Layer", "PerFile", "Settings", "SettingsError", "Strategy", "resolve"]
 
 
 _T = TypeVar("_T")
@@ -33,6 +33,14 @@ class Helpers(enum.Enum):
     IMPORT = "import"
 
 
+class Strategy(enum.Enum):
+    """How a fix may bring the window's count in: the first way that fits, or one of the ways only."""
+
+    AUTO = "auto"
+    RESCALE = "rescale"
+    READ_AHEAD = "read-ahead"
+
+
 @dataclass(frozen=True, slots=True)
 class PerFile:
     """Rules that files of this pattern are not held to."""
@@ -46,6 +54,7 @@ class Settings:
     """The settings of a scan. `selected` holds rule codes, after `select`, `extend-select` and `ignore`.
 
     `target_transformers` is a version of Transformers, or a range of them; None: what the project requires.
+    `ignore_comments`: what comments silence is reported all the same; only the command line says so.
     """
 
     selected: frozenset[str]
@@ -54,7 +63,9 @@ class Settings:
     per_file: tuple[PerFile, ...] = ()
     target_transformers: str | None = None
     helpers: Helpers = Helpers.PRIVATE
+    strategy: Strategy = Strategy.AUTO
     unsafe_fixes: bool = False
+    ignore_comments: bool = False
     declared: Declared = declared.NOTHING
 
 
@@ -71,7 +82,9 @@ class Layer:
     extend_exclude: tuple[Glob, ...] = ()
     target_transformers: str | None = None
     helpers: Helpers | None = None
+    strategy: Strategy | None = None
     unsafe_fixes: bool | None = None
+    ignore_comments: bool | None = None
     steps_names: tuple[str, ...] | None = None
     step_functions: tuple[str, ...] | None = None
     divide_functions: tuple[str, ...] | None = None
@@ -97,7 +110,9 @@ def resolve(*layers: Layer) -> Settings:
             per_file=_per_file(layers, catalogue),
             target_transformers=_last(None, (layer.target_transformers for layer in layers)),
             helpers=_last(default.helpers, (layer.helpers for layer in layers)),
+            strategy=_last(default.strategy, (layer.strategy for layer in layers)),
             unsafe_fixes=_last(default.unsafe_fixes, (layer.unsafe_fixes for layer in layers)),
+            ignore_comments=_last(default.ignore_comments, (layer.ignore_comments for layer in layers)),
             declared=declared.Declared(
                 losses=_losses(layers),
                 steps_names=_last((), (layer.steps_names for layer in layers)),

@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: the loss averages over each microbatch."""
+"""Train a tagger with Trainer: the loss smooths its labels."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: the loss divides by the window's count."""
+"""Train a tagger with Trainer: the loss smooths its labels."""
 
 import tempfile
 

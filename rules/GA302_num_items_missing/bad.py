@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: the override cannot take the count."""
+"""Train a tagger with Trainer: an override watches the loss."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: the override hands the count on."""
+"""Train a tagger with Trainer: an override watches the loss."""
 
 import tempfile
 

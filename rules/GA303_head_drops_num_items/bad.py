@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: the head averages over each microbatch."""
+"""Train a tagger with Trainer: a head with a loss of its own."""
 
 import tempfile
 

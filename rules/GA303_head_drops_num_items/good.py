@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: the head divides by the window's count."""
+"""Train a tagger with Trainer: a head with a loss of its own."""
 
 import tempfile
 

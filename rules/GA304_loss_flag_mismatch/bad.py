@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: a switch keeps the count from the head."""
+"""Train a tagger with Trainer: a head that tells who divides."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Train a tagger with Trainer: the head gets the count."""
+"""Train a tagger with Trainer: a head that tells who divides."""
 
 import tempfile
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import requirements
 from gafixer.analysis.measured import measured
 from gafixer.data.heads import Count
 from gafixer.data.transformers import Division
-from gafixer.findings import Confidence, Finding, Related, Role, Severity
+from gafixer.findings import Applicability, Confidence, Edit, Finding, Fix, Related, Role, Severity
 from gafixer.rulebook import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gafixer.analysis.requirements import Target
+    from gafixer.analysis.requirements import Requirement, Target
     from gafixer.analysis.uses import Uses
 
 _STEPS = "gradient_accumulation_steps"
@@ -44,7 +45,38 @@ def check(uses: Uses, target: Target) -> Iterator[Finding]:
         target.said.place,
         tuple(related),
         help_ if everything else f"{help_}, or require {_right(divisions, wrong, target)}",
+        _fix(uses, wrong, target, target.said),
     )
+
+
+def _fix(uses: Uses, wrong: dict[Division, list[str]], target: Target, said: Requirement) -> Fix:
+    """The releases in which it is right, as a requirement; where there are none, the import that mends them."""
+    narrowed = _narrowed([r for releases in wrong.values() for r in releases], target, said)
+    if narrowed is None:
+        trained = uses.place(uses.trainer)
+        row = trained.span.start.row
+        message = f"put `import gafixer.patch` at the top of {trained.filename}, which trains in line {row}"
+        return Fix(Applicability.DISPLAY, message)
+    return Fix(Applicability.UNSAFE, f"Require {narrowed}", (Edit(said.place.span, narrowed),))
+
+
+def _narrowed(wrong: list[str], target: Target, said: Requirement) -> str | None:
+    """The requirement with bounds around the newest releases that are right; None where none are, or it is pinned."""
+    name = re.fullmatch(r"(transformers(?:\[[^\]\n]*\])?)[ \t]*((?:[<>=!]=?)?.*)", said.written)
+    clauses = [clause for clause in said.specifier.split(",") if clause]
+    if name is None or any(not clause.startswith((">", "<", "!")) for clause in clauses):
+        return None
+    right = [release not in wrong for release in target.releases]
+    if True not in right:
+        return None
+    last = len(right) - 1 - right[::-1].index(True)
+    first = last
+    while first > 0 and right[first - 1]:
+        first -= 1
+    kept = [clause for clause in clauses if not clause.startswith(">")]
+    if last + 1 < len(right):
+        kept = [f"<{requirements.short(target.releases[last + 1])}", *(c for c in kept if c.startswith("!"))]
+    return f"{name[1]}{','.join([f'>={requirements.short(target.releases[first])}', *kept])}"
 
 
 def _severity(uses: Uses, *, everything: bool) -> Severity:

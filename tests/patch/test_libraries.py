@@ -40,7 +40,7 @@ def vocabulary() -> PreTrainedTokenizerFast:
     words = tokenizers.models.WordLevel({word: place for place, word in enumerate(WORDS)}, unk_token="<unk>")
     made = tokenizers.Tokenizer(words)
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # transformers leaves it untyped
         tokenizer_object=made, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
     )
 
@@ -148,7 +148,12 @@ def test_groups_are_unchanged(tmp_path: Path) -> None:
         return [float(sum(map(ord, completion)) % 5) for completion in completions]
 
     def train() -> torch.Tensor:
-        settings = {**arguments(tmp_path, 4, 2), "num_generations": 4, "max_completion_length": 6, "num_train_epochs": 1}
+        settings = {
+            **arguments(tmp_path, 4, 2),
+            "num_generations": 4,
+            "max_completion_length": 6,
+            "num_train_epochs": 1,
+        }
         trainer = trl.GRPOTrainer(
             model=llama(),
             reward_funcs=reward,

@@ -13,7 +13,7 @@ import jsonschema
 import junitparser
 import pytest
 import requests
-from requests_cache import SQLiteCache
+from requests_cache.backends.sqlite import SQLiteCache
 
 from gafixer.findings import (
     Applicability,
@@ -158,7 +158,7 @@ def _concise(text: str) -> list[tuple[str, str]]:
 def _grouped(text: str) -> list[tuple[str, str]]:
     name, found = "", []
     for line in text.splitlines():
-        if entry := re.match(r"  .*?\d  (GA\d{3}) ", line):
+        if entry := re.match(r"  .*?\d +(GA\d{3}) ", line):
             found.append((name, entry[1]))
         elif line:
             name = line.removesuffix(":")

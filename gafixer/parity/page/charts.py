@@ -1,4 +1,4 @@
-"""The charts of the report, as inline SVG. Colours, fonts and the dark form of both come from the page's style sheet."""
+"""The charts of the report, as inline SVG. Colours and fonts come from the page's style sheet, which knows the dark."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def histogram(before: Sequence[float], after: Sequence[float]) -> str:
         for place, count in counts.items():
             y, base = frame.up(sign * math.sqrt(count)), frame.up(0) - sign * 11
             x, top, height = frame.across(place) - wide / 2, min(y - sign * 11, base), abs(base - (y - sign * 11))
-            body.append(f'<rect class="{kind}" x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" rx="2"/>')
+            body.append(
+                f'<rect class="{kind}" x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" rx="2"/>'
+            )
             body.append(_text(x + wide / 2, y - sign * 11 + (-5 if sign > 0 else 14), f"{count}", "count"))
     body += [_text(frame.across(p), frame.up(0) + 5, _power(p), "tick" + " one" * (p == 0)) for p in range(-3, 5)]
     return _svg(frame, "norm ratios, as released and patched", body)

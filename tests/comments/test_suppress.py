@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
-from gafixer.suppress import suppress
-
-
-def finding(row: int, code: str = "GA101", name: str = "mean-over-steps") -> Finding:
-    """At the beginning of a row."""
-    span = Span(Position(row, 1), Position(row, 2))
-    return Finding(code, name, "said", Severity.ERROR, Confidence.HIGH, Place("a.py", span))
+from gafixer.comments import suppress
+from tests.comments.making import finding
 
 
 def is_silenced(source: str, row: int) -> bool:

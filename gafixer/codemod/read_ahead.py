@@ -1,0 +1,262 @@
+"""Read ahead: the loader yields each batch with its window's count, and the loss is divided by it before backward."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from typing import TYPE_CHECKING
+
+from gafixer.analysis.events import EventKind
+from gafixer.analysis.site import Divisor, Scale
+from gafixer.analysis.values import Author
+from gafixer.codemod import reports
+from gafixer.codemod.count import stripped, unparsed
+from gafixer.codemod.division import dropped
+from gafixer.codemod.loss import merged, spot_of, summed
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Plan, Replace, Where
+from gafixer.codemod.text import indent
+from gafixer.codemod.tree import spelled
+from gafixer.codemod.window import Layout
+from gafixer.findings import Applicability
+
+if TYPE_CHECKING:
+    from gafixer.analysis.site import Division, Site
+    from gafixer.codemod.loss import Summed
+    from gafixer.codemod.plan import Part
+    from gafixer.codemod.tree import Tree
+
+__all__ = ["WITH_COUNT", "private_form", "read_ahead"]
+
+WITH_COUNT = "_WithNumItems"
+_TEXT = f'''\
+class {WITH_COUNT}:
+    """The batches of a loader, each with the number of items per rank in the window of `steps` batches that it is in.
+
+    A window that the end of an epoch cuts goes on with the next epoch's first batches: each part weighs by its length.
+    """
+
+    def __init__(self, loader, steps, count):
+        self.loader, self.steps, self.count = loader, steps, count
+        self.done = 0
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+    def __iter__(self):
+        batches = iter(self.loader)
+        while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
+            num_items = float(sum(self.count(batch) for batch in window))
+            if dist.is_initialized():
+                total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+                dist.all_reduce(total)
+                num_items = total.item() / dist.get_world_size()
+            num_items = num_items * self.steps / len(window) or 1.0
+            for batch in window:
+                self.done += 1
+                yield batch, num_items
+'''
+_LONGEST = 110
+#: What a loop may draw through.
+_THROUGH = frozenset({"enumerate", "tqdm", "iter", "track", "trange", "notebook_tqdm", "progress_bar"})
+
+
+def read_ahead(tree: Tree, site: Site) -> Plan:
+    """The plan for a window whose gradients an engine keeps to itself.
+
+    Raises:
+        DeclinedError: something that it needs is not in sight.
+    """
+    call = tree.expression(site.backward.spot)
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
+        raise DeclinedError("the engine's backward runs in another file")
+    home = tree.function_of(call)
+    backward = tree.statement_of(call)
+    loop = next((n for n in tree.around(call) if isinstance(n, ast.For) and tree.function_of(n) is home), None)
+    if backward is None or loop is None or not tree.alone(backward):
+        raise DeclinedError("the loop over microbatches is not in sight")
+    if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
+        raise DeclinedError("a part of the loss could not be followed")
+    if len({e.spot for e in site.happening(EventKind.BACKWARD) if tree.at(e.spot)}) > 1:
+        raise DeclinedError("several losses go backward in this window")
+    loss = merged([summed(tree, site, term, home, call) for term in site.terms])
+    names = _names(tree, home)
+    parts = _drawn(tree, loop, call, loss, names)
+    parts |= _weighed(tree, site, Layout(home, backward, call, loop, None, None, None), loss, names)
+    said = "Divide each loss by the window's number of items, which the loader brings along"
+    assumed = loss.assumed or "that nothing else draws from the loader"
+    imports = ("import itertools", "import torch", "import torch.distributed as dist")
+    return Plan(
+        frozenset(parts),
+        Applicability.UNSAFE,
+        f"{said}, assuming {assumed}",
+        functions=(_TEXT,),
+        imports=tuple(line for line in imports if not _has(tree, line)),
+    )
+
+
+def private_form() -> str:
+    """The class that rewritten files get, as text."""
+    return _TEXT
+
+
+def _has(tree: Tree, line: str) -> bool:
+    (wanted,) = ast.parse(line).body
+    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
+
+
+def _names(tree: Tree, home: ast.AST) -> dict[str, str]:
+    """Names for the window's count, the microbatch's own, and the loader that yields counts."""
+    taken = tree.taken(home)
+    wanted = {"window": ("num_items", "window_items"), "own": ("items", "batch_items"), "loader": ("counted_batches",)}
+    found = {key: next((n for n in choice if n not in taken), "") for key, choice in wanted.items()}
+    if not all(found.values()):
+        raise DeclinedError("the function has a num_items of its own")
+    return found
+
+
+# -- what the loop draws ---------------------------------------------------------------------------------------------
+
+
+def _drawn(tree: Tree, loop: ast.For, call: ast.Call, loss: Summed, names: dict[str, str]) -> set[Part]:
+    loader, target = _loader(loop)
+    if isinstance(loader, ast.Call) and spelled(loader.func) in {"range", "zip"}:
+        raise DeclinedError("the loop does not draw from a loader")
+    count = _of_batch(tree, loop, target, loss.count)
+    anchor = _outside(tree, loop, loader)
+    assert isinstance(call.func, ast.Attribute)
+    engine = tree.text(call.func.value)
+    given = f"{tree.text(loader)}, {engine}.gradient_accumulation_steps(), {count}"
+    made = f"{names['loader']} = {WITH_COUNT}({given})"
+    if len(made) + loop.col_offset > _LONGEST:
+        made = f"{names['loader']} = {WITH_COUNT}(\n{indent(tree)}{given}\n)"
+    drawn = (
+        f"({tree.text(target)}), {names['window']}"
+        if isinstance(target, ast.Tuple)
+        else f"{tree.text(target)}, {names['window']}"
+    )
+    if target is not loop.target:
+        drawn = f"({drawn})"
+    return {
+        Insert(spot_of(tree, anchor), Where.BEFORE, made),
+        Replace(spot_of(tree, loader), names["loader"]),
+        Replace(spot_of(tree, target), drawn),
+    }
+
+
+def _loader(loop: ast.For) -> tuple[ast.expr, ast.expr]:
+    """What a loop draws from, and what takes the batch."""
+    here, target = loop.iter, loop.target
+    while isinstance(here, ast.Call) and here.args:
+        last = (spelled(here.func) or "").rpartition(".")[2]
+        if last not in _THROUGH:
+            break
+        if last == "enumerate":
+            if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+                raise DeclinedError("what the loop draws is not taken apart")
+            target = target.elts[1]
+        here = here.args[0]
+    return here, target
+
+
+def _outside(tree: Tree, loop: ast.For, loader: ast.expr) -> ast.stmt:
+    """The outermost loop before which the loader is known: windows go on from epoch to epoch."""
+    home = tree.function_of(loop)
+    used = {spelled(n) for n in ast.walk(loader) if isinstance(n, ast.Name | ast.Attribute)}
+    anchor: ast.stmt = loop
+    for outer in tree.around(loop):
+        if isinstance(outer, ast.For | ast.While) and tree.function_of(outer) is home:
+            if any(key is not None and tree.assignments(outer, key) for key in used):
+                break
+            anchor = outer
+    return anchor
+
+
+def _of_batch(tree: Tree, loop: ast.For, target: ast.expr, count: str) -> str:
+    """The count as a function of what the loader yields."""
+    match target:
+        case ast.Name(id=name):
+            given: dict[str, str] = {name: name}
+            parameter = name
+        case ast.Tuple(elts=elements) if all(isinstance(e, ast.Name) for e in elements):
+            parameter = "batch"
+            given = {e.id: f"batch[{i}]" for i, e in enumerate(elements) if isinstance(e, ast.Name)}
+        case _:
+            raise DeclinedError("what the loop draws is taken apart in a way that is not known")
+    body = _InBatch(tree, loop, given).visit(ast.parse(count, mode="eval").body)
+    return f"lambda {parameter}: {unparsed(body)}"
+
+
+class _InBatch(ast.NodeTransformer):
+    """Puts what names were made of in their place, until all is in terms of the batch."""
+
+    def __init__(self, tree: Tree, loop: ast.For, given: dict[str, str]) -> None:
+        self._tree, self._loop, self._given = tree, loop, given
+        self._active: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name that the loop binds."""
+        if node.id in self._given:
+            return ast.parse(self._given[node.id], mode="eval").body
+        made = self._tree.assignments(self._loop, node.id)
+        if not made:
+            return node
+        values = {ast.dump(s.value): s.value for s in made if isinstance(s, ast.Assign) and len(s.targets) == 1}
+        if len(values) != 1 or len(values) != len(made) or node.id in self._active:
+            raise DeclinedError(f"`{node.id}` is not known before the batch is used")
+        (value,) = values.values()
+        self._active.add(node.id)
+        found: ast.expr = self.visit(copy.deepcopy(stripped(value)))
+        self._active.discard(node.id)
+        return found
+
+
+# -- what goes backward ----------------------------------------------------------------------------------------------
+
+
+def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str]) -> set[Part]:
+    value = place.call.args[0]
+    divisions = _divisions(site)
+    parts: set[Part] = set(loss.parts)
+    kept = value
+    for division in divisions:
+        match value:
+            case ast.BinOp(left=left, op=ast.Div()) if division.spot == spot_of(tree, value):
+                kept = left
+            case _:
+                parts |= dropped(tree, division)
+    told = reports.reads(tree, place, loss, divisions, names["own"])
+    parts |= told
+    code = (
+        tree.text(kept)
+        if isinstance(kept, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        else f"({tree.text(kept)})"
+    )
+    if loss.boxed:
+        code = f"{code} * {names['own']}"
+    parts.add(Replace(spot_of(tree, value), f"{code} / {names['window']}"))
+    parts.add(Keyword(spot_of(tree, place.call), "scale_wrt_gas", "False"))
+    if loss.boxed or told:
+        made = tree.statement_of(loss.node)
+        assert made is not None
+        inside = made is place.backward or not tree.alone(made)
+        where = (spot_of(tree, place.backward), Where.BEFORE) if inside else (spot_of(tree, made), Where.AFTER)
+        parts.add(Insert(*where, f"{names['own']} = {loss.count}"))
+    return parts
+
+
+def _divisions(site: Site) -> list[Division]:
+    """The code's own divisions by the steps; nothing else may scale the loss."""
+    found: dict[object, Division] = {}
+    for term in site.terms:
+        for division in term.divisions:
+            if division.author is not Author.CODE or division.spot is None:
+                continue
+            if division.divisor is Divisor.LOCAL_ITEMS and term.atom.reduction.value != "mean":
+                continue
+            if division.divisor is not Divisor.STEPS or division.power > 0:
+                raise DeclinedError(f"the loss is also scaled by {division.name}")
+            found[division.spot] = division
+    return list(found.values())

@@ -1,0 +1,86 @@
+"""What the default loss of a model averages over: by the model's own forward, or by the kind of head that it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gafixer.codemod.count import atomic, stripped
+from gafixer.codemod.plan import DeclinedError
+from gafixer.codemod.tree import spelled
+from gafixer.data.losses import SAMPLE_HEADS, SHIFTING_HEADS, TOKEN_HEADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gafixer.analysis.site import Site
+    from gafixer.codemod.tree import Tree
+
+__all__ = ["kinds", "labels_count"]
+
+_COUNTS = {"shifted": "[..., 1:].ne(-100).sum()", "tokens": ".ne(-100).sum()", "samples": ".size(0)"}
+_KINDS = {"shifted": SHIFTING_HEADS, "tokens": TOKEN_HEADS, "samples": SAMPLE_HEADS}
+_LABELS = re.compile(r"(^|_)labels$")
+
+
+def labels_count(tree: Tree, call: ast.Call, kind: str) -> str:
+    """Code that counts the labels which a head of Transformers scores, in a call of it.
+
+    Raises:
+        DeclinedError: it gets no labels.
+    """
+    labels = next((k.value for k in call.keywords if k.arg is not None and _LABELS.search(k.arg)), None)
+    if labels is not None:
+        return atomic(stripped(labels)) + _COUNTS[kind]
+    spread = [k.value for k in call.keywords if k.arg is None]
+    if len(spread) != 1 or spelled(spread[0]) is None or "labels" not in _keys(tree, spread[0]):
+        raise DeclinedError("the head's labels are not in sight")
+    return f'{spelled(spread[0])}["labels"]{_COUNTS[kind]}'
+
+
+def _keys(tree: Tree, spread: ast.expr) -> set[str]:
+    """What a dict that is spread into a call is known to hold; a batch from elsewhere is taken to hold labels."""
+    made = tree.assignments(tree.function_of(spread), spelled(spread) or "")
+    written = [s.value for s in made if isinstance(s, ast.Assign) and isinstance(s.value, ast.Dict)]
+    if not written or None in written[-1].keys:
+        return {"labels"}
+    found = {k.value for k in written[-1].keys if isinstance(k, ast.Constant)}
+    name = spelled(spread)
+    for node in ast.walk(tree.root):
+        match node:
+            case ast.Subscript(value=base, slice=ast.Constant(value=key), ctx=ast.Store()) if spelled(base) == name:
+                found.add(key)
+            case _:
+                pass
+    return {key for key in found if isinstance(key, str)}
+
+
+def kinds(tree: Tree, site: Site, call: ast.Call) -> list[set[str]]:
+    """The kinds of heads that the call may be: by what its name was made of, by the file, by the files around it."""
+    made = [s.value for s in _made(tree, spelled(call.func)) if s.value is not None]
+    around = [ast.parse(text) for path, text in site.modules if path != tree.path]
+    return [_named(made), _named([tree.root]), _named(around)]
+
+
+def _made(tree: Tree, key: str | None) -> Iterator[ast.Assign | ast.AnnAssign]:
+    """What is assigned to a name, anywhere in the file."""
+    for node in ast.walk(tree.root):
+        match node:
+            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if key == spelled(target):
+                yield node
+            case _:
+                pass
+
+
+def _named(nodes: list[ast.expr] | list[ast.Module]) -> set[str]:
+    """The kinds of the classes that code names; imports alone make nothing."""
+    found = set()
+    for node in nodes:
+        for part in ast.walk(node):
+            match part:
+                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str() as name):
+                    found |= {kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, name)}
+                case _:
+                    pass
+    return found

@@ -1,0 +1,70 @@
+"""Overrides and heads are mended and trained with the installed `Trainer`: they meet the reference."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from tests.codemod.overrides import OVERRIDES  # noqa: E402 - run by what may be missing
+from tests.codemod.trainers import FAULT, PARITY, STEPS, mended, run  # noqa: E402 - the same
+
+RELEASE = transformers.__version__
+
+overrides = pytest.mark.parametrize("name", OVERRIDES)
+
+
+@functools.cache
+def _fixed() -> dict[str, str]:
+    return {name: mended(override.source, RELEASE) for name, override in OVERRIDES.items()}
+
+
+@functools.cache
+def _before() -> dict[str, dict[str, Any]]:
+    return run({name: override.source for name, override in OVERRIDES.items()})
+
+
+@functools.cache
+def _after(processes: int) -> dict[str, dict[str, Any]]:
+    return run(_fixed(), processes)
+
+
+@overrides
+def test_misses_the_reference_before(name: str) -> None:
+    told = _before()[name]
+    if OVERRIDES[name].runs:
+        assert max(told["errors"]) > FAULT
+    else:
+        assert "num_items_in_batch" in told["error"] or "positional argument" in told["error"]
+
+
+@overrides
+@pytest.mark.parametrize("processes", [1, 2])
+def test_meets_the_reference(name: str, processes: int) -> None:
+    told = _after(processes)[name]
+    assert len(told.get("errors", ())) == STEPS, told
+    assert max(told["errors"]) < PARITY
+
+
+@overrides
+def test_evaluation_is_unchanged(name: str) -> None:
+    if "evaluated" not in _before()[name]:
+        pytest.skip("it does not run before")
+    assert _after(1)[name]["evaluated"] == pytest.approx(_before()[name]["evaluated"], rel=PARITY)
+
+
+@overrides
+def test_a_second_run_changes_nothing(name: str) -> None:
+    assert mended(_fixed()[name], RELEASE) == _fixed()[name]
+
+
+@pytest.mark.parametrize("name", [name for name, override in OVERRIDES.items() if not override.runs])
+def test_before_the_count_it_is_no_safe_fix(name: str) -> None:
+    """Before 4.46 `Trainer` hands over no count: the signature can be made ready, a mean of means is left there."""
+    source = OVERRIDES[name].source
+    assert mended(source, "4.45.2", unsafe=False) == source
+    assert "num_items_in_batch=None" in mended(source, "4.45.2")
