@@ -138,6 +138,11 @@ class _Scan(click.Command):
     type=click.Choice(["private", "import"]),
     help="Fixes add a private function, or import gafixer.accumulate.  [default: private]",
 )
+@click.option(
+    "--strategy",
+    type=click.Choice(["rescale", "read-ahead"]),
+    help="Fixes divide a window's gradients by its items, or each loss, read ahead.  [default: rescale]",
+)
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
 @click.option("--ignore-noqa", is_flag=True, help="Report also what comments silence.")

@@ -97,7 +97,9 @@ class Fixer:
             for site, every, _ in group
         ]
         try:
-            plan = subjects.plan(self._tree, [(site, said) for site, said in asked if said], self._target)
+            plan = subjects.plan(
+                self._tree, [(site, said) for site, said in asked if said], self._target, self._settings.strategy
+            )
             new = self.apply([plan])
         except (ValueError, RecursionError) as error:  # numbers and nesting that `ast.unparse` refuses
             raise DeclinedError("its expressions can't be written out again") from error
