@@ -15,6 +15,8 @@ from gafixer import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
 __all__ = ["cli", "main"]
 
 # command -> the module that has it, the name there, what it does: listed without importing anything
@@ -54,7 +56,12 @@ def _forward(name: str, module: str, attribute: str, summary: str) -> click.Comm
             sys.exit(target.main(list(arguments), prog_name=f"gafixer {name}", standalone_mode=False))
         sys.exit(target(list(arguments)))
 
-    return click.Command(
+    class Forward(click.Command):
+        def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+            target = getattr(importlib.import_module(module), attribute)
+            return target.shell_complete(ctx, incomplete) if isinstance(target, click.Command) else []
+
+    return Forward(
         name,
         callback=call,
         params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
@@ -80,7 +87,19 @@ def _words(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
 _FORMATS = click.Choice(
     ["full", "concise", "grouped", "json", "json-lines", "sarif", "github", "gitlab", "junit", "rdjson"]
 )
+_FILE = click.Path()  # completed by shells; what it must be is said in our own words
 _SEVERITIES = click.Choice(["error", "warning", "info"])
+
+
+def _rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes the last of several rules with commas between."""
+    from click.shell_completion import CompletionItem
+
+    from gafixer import rulebook
+
+    before, comma, last = incomplete.rpartition(",")
+    known = [(code, name) for code, name in rulebook.catalogue().items() if last in code or name.startswith(last)]
+    return [CompletionItem(f"{before}{comma}{code}", help=name) for code, name in known]
 
 
 class _Scan(click.Command):
@@ -91,12 +110,19 @@ class _Scan(click.Command):
 
 
 @cli.command(cls=_Scan)
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, type=click.Path(allow_dash=True))
 @click.option(
-    "--select", multiple=True, callback=_words, metavar="RULES", help="Only these: codes, names, prefixes, ALL."
+    "--select",
+    multiple=True,
+    callback=_words,
+    shell_complete=_rules,
+    metavar="RULES",
+    help="Only these: codes, names, prefixes, ALL.",
 )
-@click.option("--ignore", multiple=True, callback=_words, metavar="RULES", help="Not these.")
-@click.option("--extend-select", multiple=True, callback=_words, metavar="RULES", help="These too.")
+@click.option("--ignore", multiple=True, callback=_words, shell_complete=_rules, metavar="RULES", help="Not these.")
+@click.option(
+    "--extend-select", multiple=True, callback=_words, shell_complete=_rules, metavar="RULES", help="These too."
+)
 @click.option(
     "--per-file-ignores",
     multiple=True,
@@ -106,7 +132,9 @@ class _Scan(click.Command):
 )
 @click.option("--min-severity", type=_SEVERITIES, help="Show nothing below.  [default: warning]")
 @click.option("--output-format", type=_FORMATS, default="full", show_default=True)
-@click.option("-o", "--output-file", metavar="FILE", help="Write the findings there, not to standard output.")
+@click.option(
+    "-o", "--output-file", type=_FILE, metavar="FILE", help="Write the findings there, not to standard output."
+)
 @click.option("--statistics", is_flag=True, help="Count findings by rule and show only that.")
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit 0 even with findings.")
 @click.option(
@@ -114,7 +142,7 @@ class _Scan(click.Command):
 )
 @click.option("--extend-exclude", multiple=True, callback=_words, metavar="GLOBS", help="Pass over these too.")
 @click.option("--force-exclude", is_flag=True, help="Pass over what is excluded even if it is named, as hooks do.")
-@click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from standard input.")
+@click.option("--stdin-filename", type=_FILE, metavar="PATH", help="The name of what `-` reads from standard input.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: as many as pay]")
 @click.option(
     "--config",
@@ -140,8 +168,8 @@ class _Scan(click.Command):
 )
 @click.option(
     "--strategy",
-    type=click.Choice(["rescale", "read-ahead"]),
-    help="Fixes divide a window's gradients by its items, or each loss, read ahead.  [default: rescale]",
+    type=click.Choice(["auto", "rescale", "read-ahead"]),
+    help="Fixes divide the gradients, or let the loader look ahead.  [default: auto, what fits]",
 )
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
@@ -153,7 +181,7 @@ class _Scan(click.Command):
     metavar="[=REASON]",
     help="Silence what is found by a comment at each place, and report nothing.",
 )
-@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
+@click.option("--baseline", type=_FILE, metavar="FILE", help="Report only what this file does not know.")
 @click.option("--update-baseline", is_flag=True, help="Take down in that file what is found, and report nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")
 def scan(**options: object) -> None:
@@ -169,7 +197,7 @@ def scan(**options: object) -> None:
 
 
 @cli.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=_rules)
 @click.option("--all", "every", is_flag=True, help="All rules.")
 def rule(code: str | None, every: bool) -> None:
     """Explain a rule, by code or name."""
@@ -190,7 +218,11 @@ def _internal(error: Exception) -> int:
 
 
 def main() -> NoReturn:
-    """The `gafixer` command: no traceback for anything a user can do."""
+    """The `gafixer` command: no traceback for anything a user can do, but for what a script that it runs raises."""
+    if sys.argv[1:2] == ["run"]:
+        from gafixer import run
+
+        sys.exit(run.main(sys.argv[2:]))
     try:
         code = cli.main(prog_name="gafixer", standalone_mode=False)
     except click.ClickException as error:

@@ -6,10 +6,10 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, evidence, given, ignite, implicit, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, ignite, implicit, models, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
-from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, Scale, Site, Variation
+from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, ModelLoss, Scale, Site, Variation
 from gafixer.analysis.spelling import text
 from gafixer.analysis.values import (
     Atom,
@@ -30,7 +30,7 @@ from gafixer.analysis.windows import Shape
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
@@ -88,7 +88,7 @@ class _Maker:
         framework = backward.framework
         told = self._framework_steps(backward, window)
         framework_steps = told.value if told is not None else None
-        found = self._terms(backward, window, framework_steps)
+        found, *others = self._terms(backward, window, framework_steps)
         steps = window.steps if window.steps is not None else framework_steps
         return Site(
             backward=backward,
@@ -108,6 +108,8 @@ class _Maker:
             ranks=self._search(_ranks),
             drop_last=self._search(_drops_last),
             modules=tuple((module.path, module.source) for module in self._around.modules),
+            others=tuple(others),
+            models=lambda term: self._models(term, backward, window),
         )
 
     def _place(self, spot: Spot) -> Place:
@@ -124,6 +126,16 @@ class _Maker:
             )
             for atom, factors, number in parts
         )
+
+    def _models(self, term: LossTerm, backward: Event, window: Window) -> Iterator[ModelLoss]:
+        for distance, module in enumerate(self._around.modules):
+            for model in models.behind(term.atom, module, self._project):
+                for path, other in model.modules.items():
+                    self._modules.setdefault(path, other)
+                (parts, *_) = terms.losses(model.loss, term.atom.spot)
+                made = tuple(self._term(part, backward, window, None) for part in parts)
+                files = tuple((path, other.source) for path, other in model.modules.items())
+                yield ModelLoss(model.cls.name, min(distance, 1), made, files)
 
     # -- what backward goes through --------------------------------------------------------------------------------
 
@@ -179,8 +191,8 @@ class _Maker:
 
     # -- terms ---------------------------------------------------------------------------------------------------
 
-    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> tuple[LossTerm, ...]:
-        """The terms of the loss: of the values that it may have, the one best known.
+    def _terms(self, backward: Event, window: Window, framework_steps: Value | None) -> list[tuple[LossTerm, ...]]:
+        """The terms of the loss: of the values that it may have, the one best known; then those of other losses.
 
         Where the alternatives disagree about whether counts vary, the least that they agree on holds.
         """
@@ -189,7 +201,13 @@ class _Maker:
         best = max(made, key=_known)
         rivals = [o for o in made if _known(o)[0] == _known(best)[0]]
         agreed = min((_most(o) for o in rivals), key=_ORDER.index)
-        return tuple(dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best)
+        told = tuple(dataclasses.replace(t, variation=min(t.variation, agreed, key=_ORDER.index)) for t in best)
+        seen, others = {_spots(best)}, []
+        for option in made:
+            if _spots(option) not in seen and any(t.atom.spot != backward.spot for t in option):
+                seen.add(_spots(option))
+                others.append(option)
+        return [told, *others]
 
     def _term(
         self,
@@ -262,6 +280,10 @@ def _known(option: tuple[LossTerm, ...]) -> tuple[bool, int, bool, int]:
     atoms = sum(t.atom.kind is not Kind.UNKNOWN for t in option)
     ranked = any(t.times(Divisor.RANKS) or any(_summed(d.value) for d in t.divisions) for t in option)
     return divided, atoms, ranked, sum(len(t.divisions) for t in option)
+
+
+def _spots(option: tuple[LossTerm, ...]) -> frozenset[Spot]:
+    return frozenset(t.atom.spot for t in option)
 
 
 def _summed(value: Value) -> bool:

@@ -45,7 +45,7 @@ def create(run: Interpreter, path: str, args: list[Value], keywords: dict[str, V
         _run(run, spot, args[0])
     elif name == IGNITE_TRAINER:
         _run(run, spot, made)
-    elif not IGNITE_STEP_FUNCTIONS.match(name):
+    elif not _trains(path):
         return None
     return made
 
@@ -70,11 +70,16 @@ def _within(run: Interpreter, frames: tuple[Frame, ...], func: Value, args: list
     match peel(func):
         case Func() as process:
             run.run_function(process, args[: _places(process)], {})
-        case Called(func=External()) as made:
+        case Called(func=External(path=path)) as made if _trains(path):
             _supervised(run, made, spot)
         case _:
             pass
     del run.frames[kept:]
+
+
+def _trains(path: str) -> bool:
+    name = path.rpartition(".")[2]
+    return name == IGNITE_TRAINER or IGNITE_STEP_FUNCTIONS.match(name) is not None
 
 
 def _places(func: Func) -> int:

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence
@@ -16,7 +16,7 @@ from gafixer.data.settings import EXTENSIONS, KEYS, NAMES, SKIPPED
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-__all__ = ["Setting", "files", "read", "settings", "text"]
+__all__ = ["Setting", "files", "nearest", "read", "settings", "text"]
 
 #: Files that are looked into, bytes of one, and folders below the root.
 _MOST_FILES = 3000
@@ -43,6 +43,18 @@ def settings(root: Path) -> tuple[Setting, ...]:
     for path in files(root, EXTENSIONS, NAMES):
         found += read(text(path), _shown(path))
     return tuple(found)
+
+
+def nearest(found: tuple[Setting, ...], importer: str) -> tuple[Setting, ...]:
+    """Of each key the settings that share most folders with a file: a checkout may hold several projects."""
+    folders = PurePath(importer).parent.parts
+    shared = {s: _shared(folders, PurePath(s.where.spot.path).parent.parts) for s in found}
+    most = {key: max(shared[s] for s in found if s.key == key) for key in {s.key for s in found}}
+    return tuple(s for s in found if shared[s] == most[s.key])
+
+
+def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def text(path: Path) -> str:

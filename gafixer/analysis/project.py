@@ -132,8 +132,8 @@ class FileProject:
         return self._requirement(Path(importer).absolute().parent)
 
     def settings(self, importer: str) -> tuple[Setting, ...]:
-        """See `Project`. Of the whole project: who trains is often started from another folder."""
-        return self._settings(self._root(Path(importer).absolute().parent))
+        """See `Project`. Of the whole project, those nearest to the file: it is often started from another folder."""
+        return outside.nearest(self._settings(self._root(Path(importer).absolute().parent)), importer)
 
     def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
         """See `Project`. Of the whole project, as far as it is looked into."""

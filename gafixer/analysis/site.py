@@ -11,14 +11,14 @@ from gafixer.analysis.spelling import text
 from gafixer.analysis.values import Author, Called, Sym
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gafixer.analysis.events import Event, EventKind, Framework
     from gafixer.analysis.values import Atom, Spot, Value
     from gafixer.analysis.windows import Window
     from gafixer.findings import Place
 
-__all__ = ["Division", "Divisor", "Evidence", "Items", "LossTerm", "Scale", "Site", "Variation"]
+__all__ = ["Division", "Divisor", "Evidence", "Items", "LossTerm", "ModelLoss", "Scale", "Site", "Variation"]
 
 
 #: Expressions longer than this are told by what they are.
@@ -123,6 +123,20 @@ class LossTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelLoss:
+    """The loss of a model of the project that a head's call may run.
+
+    `away` is 0 where the scanned file names the class, 1 where a file around it does; `files` (path and text) are
+    those that the terms lie in.
+    """
+
+    name: str
+    away: int
+    terms: tuple[LossTerm, ...]
+    files: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """All that the rules know of one backward call.
 
@@ -130,7 +144,8 @@ class Site:
     is written, `steps_given` where a framework was told it. `ranks` says where the project shows several ranks,
     `drop_last` where a loader drops its short last batch. `place` turns a spot into a place, `source` into its text;
     `reported` gives the terms of a figure that is logged. `modules` are the files that its run looked into, the
-    scanned one first: path and text.
+    scanned one first: path and text. `models` looks for what a term's head may be, nearest first. `others`
+    are the terms that the loss has on other ways through the code, where these are other losses than `terms`.
     """
 
     backward: Event
@@ -142,6 +157,7 @@ class Site:
     place: Callable[[Spot], Place]
     source: Callable[[Spot], str]
     reported: Callable[[Event], tuple[LossTerm, ...]]
+    models: Callable[[LossTerm], Iterator[ModelLoss]]
     steps: Value | None = None
     steps_default: float | None = None
     steps_given: Evidence | None = None
@@ -150,6 +166,7 @@ class Site:
     ranks: Evidence | None = None
     drop_last: Evidence | None = None
     modules: tuple[tuple[str, str], ...] = ()
+    others: tuple[tuple[LossTerm, ...], ...] = ()
 
     def own(self, spot: Spot | None) -> Spot:
         """The spot where a finding about `spot` belongs: itself, or the call in the scanned file that leads to it."""

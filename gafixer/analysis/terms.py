@@ -95,19 +95,20 @@ def _unknown(value: Value, spot: Spot) -> Atom:
 
 def head(value: Value, spot: Spot) -> Atom | None:
     """``model(...).loss`` and its other spellings: the default loss of a head."""
+    part: str | int | None = None
     match peel(value):
-        case Attr(base=base, name=name) if _LOSS.search(name):
+        case Attr(base=base, name=part) if _LOSS.search(part):
             call = peel(base)
-        case Item(base=base, key=Const(value=str() as key)) if _LOSS.search(key):
+        case Item(base=base, key=Const(value=str() as part)) if _LOSS.search(part):
             call = peel(base)
-        case Item(base=base, key=Const(value=int())):
+        case Item(base=base, key=Const(value=int() as part)):
             call = peel(base)
         case Called() as call:
             pass
         case _:
             return None
     if isinstance(call, Called) and _is_model(call.func):
-        return Atom(Kind.HEAD, text(call.func), Reduction.MEAN, call.spot, call.loops, of=call)
+        return Atom(Kind.HEAD, text(call.func), Reduction.MEAN, call.spot, call.loops, of=call, part=part)
     return None
 
 

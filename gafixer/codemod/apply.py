@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -141,7 +142,7 @@ class _Change(cst.CSTTransformer):
             beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
             new = {where: [entry[3] for entry in beside if entry[0] is where] for where in Where}
             if orphans:
-                updated = updated.with_changes(leading_lines=[*orphans, *updated.leading_lines])
+                updated = updated.with_changes(leading_lines=_joined(orphans, updated.leading_lines))
                 orphans = []
             made += new[Where.START]
             ahead = new[Where.BEFORE]
@@ -158,7 +159,9 @@ class _Change(cst.CSTTransformer):
                 self.moved[self._moved[original]] = updated.with_changes(leading_lines=rest)
                 orphans = blank if blank and made else []
             elif original in self._removed:
-                orphans = list(updated.leading_lines)
+                orphans = [*updated.leading_lines, *_footer(updated)]
+                if not any(line.comment for line in orphans) and not made:
+                    orphans = []
             else:
                 made.append(updated)
             made += [_apart(node) for node in new[Where.AFTER]]
@@ -186,6 +189,19 @@ def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine]
     """Blank lines at the head, and the rest, which begins with a comment."""
     first = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
     return list(lines[:first]), list(lines[first:])
+
+
+def _footer(node: Statement) -> Sequence[cst.EmptyLine]:
+    """Blank lines and comments that end a block."""
+    body = getattr(node, "body", None)
+    return body.footer if isinstance(body, cst.IndentedBlock) else ()
+
+
+def _joined(first: Sequence[cst.EmptyLine], then: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """The lines above a statement that went, and those above the next; blank lines that meet are not added up."""
+    blank, rest = _blank_and_rest(then)
+    ends = len(first) - len(list(itertools.dropwhile(lambda line: line.comment is None, reversed(first))))
+    return [*first, *blank[ends:], *rest]
 
 
 def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
@@ -272,6 +288,28 @@ def _is_import(node: cst.CSTNode) -> bool:
     )
 
 
+def _is_standard(node: cst.CSTNode) -> bool:
+    """Whether a line imports from the standard library."""
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
+            pass
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as name, relative=[])]):
+            pass
+        case _:
+            return False
+    root = cst.Module([]).code_for_node(name).partition(".")[0]
+    return root in sys.stdlib_module_names and root != "__future__"
+
+
+def _source(node: cst.CSTNode) -> str | None:
+    """The module of a line ``from module import name``."""
+    match node:
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as source)]):
+            return cst.Module([]).code_for_node(source)
+        case _:
+            return None
+
+
 def _apart(node: Statement) -> Statement:
     """A function with a blank line above it."""
     return node.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if isinstance(node, cst.FunctionDef) else node
@@ -312,10 +350,16 @@ def _import_index(body: Sequence[cst.CSTNode]) -> int:
 def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
     """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports.
 
-    A `from` import goes behind all.
+    A `from` import goes behind all, one of the standard library behind those of its kind.
     """
     if line.startswith("from "):
-        body.insert(_import_index(body), new)
+        root = line.split()[1].partition(".")[0]
+        standard = [i for i, node in enumerate(body[: _import_index(body)]) if _is_standard(node)]
+        if root not in sys.stdlib_module_names or not standard:
+            body.insert(_import_index(body), new)
+            return
+        later = [i for i in standard if (_source(body[i]) or "") > line.split()[1]]
+        body.insert(later[0] if later else standard[-1] + 1, new)
         return
     plain: list[tuple[int, str]] = []
     first = None

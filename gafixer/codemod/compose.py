@@ -46,7 +46,7 @@ def window_key(site: Site) -> object:
     return window.step.spot if window.step is not None else site.backward.spot
 
 
-def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]], strategy: Strategy = Strategy.RESCALE) -> Plan:
+def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]], strategy: Strategy) -> Plan:
     """The plan of a window.
 
     Raises:
@@ -92,7 +92,21 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot], st
 
 
 def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy) -> Plan:
-    """Divide by the window's items where gradients, or the loss, can be touched."""
+    """Divide by the window's items where gradients, or the loss, can be touched.
+
+    Raises:
+        DeclinedError: what fits here is not the way that was asked for.
+    """
+    match site.framework:
+        case Framework.DEEPSPEED:
+            fits = {Strategy.READ_AHEAD}
+        case Framework.TORCH | Framework.FABRIC:
+            fits = {Strategy.RESCALE, Strategy.READ_AHEAD}
+        case _:
+            fits = {Strategy.RESCALE}
+    if strategy not in {Strategy.AUTO, *fits}:
+        (only,) = fits
+        raise DeclinedError(f'only strategy "{only.value}" fits here, and "{strategy.value}" is asked for')
     match site.framework:
         case Framework.DEEPSPEED:
             return read_ahead(tree, site)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,11 +13,26 @@ from gafixer.codemod.plan import DeclinedError
 from gafixer.codemod.tree import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gafixer.codemod.tree import Function, Tree
 
-__all__ = ["SAME", "Step", "atomic", "bring", "climb", "divisor_count", "labels_count", "stripped"]
+__all__ = [
+    "SAME",
+    "Step",
+    "atomic",
+    "bring",
+    "callers",
+    "climb",
+    "divisor_count",
+    "guarded",
+    "is_guarded",
+    "is_pure",
+    "same_count",
+    "selected",
+    "stripped",
+    "unparsed",
+]
 
 #: Methods after which a tensor has the same items.
 SAME = frozenset(
@@ -40,6 +56,8 @@ _PURE = SAME | {
     "clamp",
     "clamp_min",
     "dim",
+    "max",
+    "min",
 }
 
 
@@ -118,36 +136,60 @@ class _Substitute(ast.NodeTransformer):
 
     def __init__(self, tree: Tree, step: Step, given: dict[str, ast.expr]) -> None:
         self._tree, self._step, self._given = tree, step, given
-        self._active: set[str] = set()
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace a name that only the inner function knows."""
-        assigned = self._tree.assignments(self._step.function, node.id)
-        if node.id in self._given and all(_keeps(s, node.id) for s in assigned):
+        made = _reaching(self._tree, self._step.function, node)
+        if made is not None and is_pure(made):
+            return self.visit(copy.deepcopy(made))  # type: ignore[no-any-return] # NodeTransformer is untyped
+        if made is None and node.id in self._given:
             return copy.deepcopy(self._given[node.id])
-        if not assigned and node.id not in self._given:
-            known = node.id == "torch" or (not self._step.foreign and self._tree.is_global(node.id))
-            if known:
-                return node
-        given = [_bound_to(s, node.id) for s in assigned]
-        values = {ast.dump(value): value for value in given if value is not None}
-        if len(values) == 1 and None not in given and node.id not in self._active:
-            (value,) = values.values()
-            if _is_pure(value):
-                self._active.add(node.id)
-                made: ast.expr = self.visit(copy.deepcopy(value))
-                self._active.discard(node.id)
-                return made
+        if made is None and (node.id == "torch" or (not self._step.foreign and self._tree.is_global(node.id))):
+            return node
         raise DeclinedError(f"`{node.id}` is not known where backward runs")
 
 
-def _bound_to(statement: ast.stmt, name: str) -> ast.expr | None:
-    """What an assignment gives a name, alone or as one of several."""
+def _reaching(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Name) -> ast.expr | None:
+    """What a name was made of where it is read; None where it is still what the function was given.
+
+    Raises:
+        DeclinedError: it depends on the way that was taken there.
+    """
+    before = [s for s in tree.assignments(function, node.id) if (s.end_lineno or s.lineno) < node.lineno]
+    for statement in reversed(before):
+        if _keeps(statement, node.id):
+            continue
+        block = tree.block(statement)
+        if not block[0].lineno <= node.lineno <= (block[-1].end_lineno or 0):
+            if _other_arm(tree, statement, node):
+                continue
+            values = [_value(s, node.id) for s in before]
+            if None in values or len({ast.dump(v) for v in values if v is not None}) > 1:
+                raise DeclinedError(f"`{node.id}` is not known where backward runs")
+        value = _value(statement, node.id)
+        if value is None or any(isinstance(n, ast.For | ast.While) for n in _inside(tree, statement, function)):
+            raise DeclinedError(f"`{node.id}` is not known where backward runs")
+        return value
+    return None
+
+
+def _other_arm(tree: Tree, statement: ast.stmt, node: ast.Name) -> bool:
+    """Whether a statement is in an arm of a condition that is not taken where a name is read in the other arm."""
+    parent = tree.parent(statement)
+    return isinstance(parent, ast.If) and parent.lineno < node.lineno <= (parent.end_lineno or 0)
+
+
+def _inside(tree: Tree, statement: ast.stmt, function: ast.AST) -> Iterator[ast.AST]:
+    return itertools.takewhile(lambda n: n is not function, tree.around(statement))
+
+
+def _value(statement: ast.stmt, name: str) -> ast.expr | None:
+    """What an assignment gives a name."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+        case ast.Assign(targets=[ast.Name()], value=value):
             return value
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
-            return next((v for t, v in zip(targets, values, strict=True) if spelled(t) == name), None)
+            return next(v for t, v in zip(targets, values, strict=True) if spelled(t) == name)
         case _:
             return None
 
@@ -179,7 +221,7 @@ def _arguments(step: Step) -> dict[str, ast.expr]:
     return given
 
 
-def _is_pure(node: ast.expr) -> bool:
+def is_pure(node: ast.expr) -> bool:
     """Whether evaluating an expression once more costs little and changes nothing."""
     for part in ast.walk(node):
         match part:
@@ -215,9 +257,31 @@ def stripped(node: ast.expr) -> ast.expr:
                 node = inner
             case _:
                 break
-    if not _is_pure(node):
+    if not is_pure(node):
         raise DeclinedError("counting the targets would compute them twice")
     return node
+
+
+def selected(node: ast.expr) -> ast.expr:
+    """``x.view(-1)[mask.view(-1)]`` without the flattening of both: as many items are kept."""
+    match node:
+        case ast.Subscript(value=values, slice=mask) if not isinstance(mask, ast.Slice | ast.Tuple | ast.Constant):
+            short, kept = stripped(values), _stripped_mask(mask)
+            if short is not values and kept is not None:
+                return ast.Subscript(short, kept, node.ctx)
+        case _:
+            pass
+    return node
+
+
+def _stripped_mask(mask: ast.expr) -> ast.expr | None:
+    match mask:
+        case ast.Compare(left=left, ops=ops, comparators=[ast.Constant()] as given):
+            inner = stripped(left)
+            return ast.Compare(inner, ops, given) if inner is not left else None
+        case _:
+            inner = stripped(mask)
+            return inner if inner is not mask else None
 
 
 def atomic(node: ast.expr) -> str:
@@ -230,6 +294,31 @@ def unparsed(node: ast.expr) -> str:
     """The code of an expression, with double quotes where that changes nothing."""
     code = ast.unparse(node)
     return code.replace("'", '"') if '"' not in code and "\\" not in code else code
+
+
+def same_count(one: str, other: str) -> bool:
+    """Whether two expressions count the same, in whatever spelling: ``(y != -1).sum()`` and ``y.ne(-1).sum()``."""
+    first, second = (_Spelling().visit(ast.parse(code, mode="eval").body) for code in (one, other))
+    return ast.dump(first) == ast.dump(second)
+
+
+class _Spelling(ast.NodeTransformer):
+    """Comparisons by method as those by operator, and tensors without the reshaping that leaves their items alone."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Write a method as an operator."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr="ne"), args=[label]):
+                return ast.Compare(stripped(inner), [ast.NotEq()], [label])
+            case _:
+                return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """Strip what is compared."""
+        self.generic_visit(node)
+        node.left = stripped(node.left) if is_pure(node.left) else node.left
+        return node
 
 
 def divisor_count(node: ast.expr) -> ast.expr:
@@ -255,7 +344,7 @@ def divisor_count(node: ast.expr) -> ast.expr:
                 node = inner
             case _:
                 break
-    if not _is_pure(node):
+    if not is_pure(node):
         raise DeclinedError("counting the items would compute them twice")
     return node
 
@@ -268,72 +357,13 @@ def _is_tiny(node: ast.expr) -> bool:
             return bool(re.search(r"eps|tiny", ast.unparse(node), re.IGNORECASE))
 
 
+def guarded(node: ast.expr) -> str:
+    """A divisor with a place for its count: ``max({}, 1)`` for ``max(mask.sum(), 1)``."""
+    whole, inner = unparsed(node), unparsed(divisor_count(node))
+    made = whole.replace("{", "{{").replace("}", "}}").replace(inner, "{}", 1)
+    return f"({made})" if isinstance(node, ast.BinOp) else made
+
+
 def is_guarded(node: ast.expr) -> bool:
     """Whether a divisor can't be zero."""
     return divisor_count(node) is not node
-
-
-_SHIFTED = re.compile(r"ForCausalLM|LMHeadModel|\bCausalLM")
-_TOKENS = re.compile(
-    r"ForMaskedLM|ForTokenClassification|ForConditionalGeneration|ForSeq2SeqLM|ForSpeechSeq2Seq|ModelForSeq2Seq"
-)
-_SAMPLES = re.compile(r"ForSequenceClassification|ForImageClassification|ForMultipleChoice|ForAudioClassification")
-
-
-def labels_count(call: ast.Call, modules: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Code that counts the scored labels of a head's call, and what had to be assumed.
-
-    `modules` are the files in sight, the one that trains first.
-
-    Raises:
-        DeclinedError: it gets no labels, or several kinds of heads are in sight.
-    """
-    labels = next((k.value for k in call.keywords if k.arg is not None and _LABELS.search(k.arg)), None)
-    if labels is None:
-        spread = [k.value for k in call.keywords if k.arg is None]
-        if not spread:
-            return _targets_count(call, modules)
-        if len(spread) != 1 or spelled(spread[0]) is None:
-            raise DeclinedError("the head's labels are not in sight")
-        code = f'{spelled(spread[0])}["labels"]'
-    else:
-        code = atomic(stripped(labels))
-    kinds = _kinds(modules[:1]) or _kinds(modules)
-    match kinds:
-        case [only]:
-            return code + _COUNTS[only], "that the head's loss is a mean over these"
-        case []:
-            return code + _COUNTS["shifted"], "that the head shifts its labels, as causal language models do"
-        case _:
-            raise DeclinedError("heads of several kinds are in sight: it is not clear which labels are scored")
-
-
-_LABELS = re.compile(r"(^|_)labels$")
-_COUNTS = {"shifted": "[..., 1:].ne(-100).sum()", "tokens": ".ne(-100).sum()", "samples": ".size(0)"}
-
-
-def _kinds(modules: Sequence[tuple[str, str]]) -> list[str]:
-    patterns = (("shifted", _SHIFTED), ("tokens", _TOKENS), ("samples", _SAMPLES))
-    return [name for name, pattern in patterns if any(pattern.search(text) for _, text in modules)]
-
-
-_IGNORED = re.compile(r"ignore_index\s*=\s*(-?\d+)")
-
-
-def _targets_count(call: ast.Call, modules: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The count for a model of the project that takes inputs and targets, and ignores one label."""
-    targets = next((k.value for k in call.keywords if k.arg in {"targets", "target"}), None)
-    if targets is None and len(call.args) == 2 and not call.keywords:
-        targets = call.args[1]
-    ignored = {label for _, text in modules for label in _IGNORED.findall(text)}
-    if (
-        targets is None
-        or len(ignored) != 1
-        or not any("def forward(" in text and "targets" in text for _, text in modules)
-    ):
-        raise DeclinedError("the head's labels are not in sight")
-    label = ignored.pop()
-    return (
-        f"{atomic(stripped(targets))}.ne({label}).sum()",
-        f"that the model averages over the targets that are not {label}",
-    )

@@ -108,7 +108,7 @@ def text_of(helper: Helper | str, tree: Tree) -> tuple[str, tuple[str, ...]]:
 
 def _fitted(text: str, tree: Tree) -> tuple[str, tuple[str, ...]]:
     """The helper with the file's own names for what it imports, and the imports that are missing."""
-    missing = []
+    text, missing = _typed(text, tree) if _has_types(tree) else (text, [])
     if "torch." in text and not _imported(tree, "torch"):
         missing.append("import torch")
     if "dist." in text:
@@ -118,6 +118,46 @@ def _fitted(text: str, tree: Tree) -> tuple[str, tuple[str, ...]]:
         elif alias != "dist":
             text = text.replace("dist.", f"{alias}.")
     return text, tuple(missing)
+
+
+def _has_types(tree: Tree) -> bool:
+    """Whether most functions of a file have types, those that are added left out."""
+    functions = [
+        n
+        for n in ast.walk(tree.root)
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name not in {NAME, PER_RANK}
+    ]
+    typed = [f for f in functions if f.returns is not None or any(a.annotation for a in f.args.args)]
+    return len(typed) * 2 > len(functions)
+
+
+def _typed(text: str, tree: Tree) -> tuple[str, list[str]]:
+    """The helper with types, and the import that they need."""
+    module = "accelerator" in text.partition(")")[0] and not tree.is_global("Accelerator")
+    if module:
+        return text, []
+    union = "torch.Tensor | float"
+    if not _writes_unions(tree):
+        union = f'"{union}"'
+    head, rest = text.split("\n", 1)
+    head = head.replace("accelerator,", "accelerator: Accelerator,")
+    head = head.replace("parameters,", "parameters: Iterable[torch.nn.Parameter],")
+    head = head.replace("num_items):", f"num_items: {union}) -> {'float' if PER_RANK in head else 'None'}:")
+    needs = "Iterable" in head and not tree.is_global("Iterable")
+    return f"{head}\n{rest}", ["from collections.abc import Iterable"] if needs else []
+
+
+def _writes_unions(tree: Tree) -> bool:
+    """Whether a file writes ``int | str``, or may since annotations are not evaluated."""
+    for node in ast.walk(tree.root):
+        match node:
+            case ast.ImportFrom(module="__future__", names=names) if any(n.name == "annotations" for n in names):
+                return True
+            case ast.arg(annotation=ast.BinOp(op=ast.BitOr())):
+                return True
+            case _:
+                pass
+    return False
 
 
 def _imported(tree: Tree, module: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,18 +16,21 @@ from gafixer.codemod.count import (
     callers,
     climb,
     divisor_count,
+    guarded,
     is_guarded,
-    labels_count,
+    is_pure,
+    selected,
     stripped,
     unparsed,
 )
+from gafixer.codemod.labels import kinds, labels_count
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gafixer.analysis.site import LossTerm, Site
+    from gafixer.analysis.site import LossTerm, ModelLoss, Site
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Function
     from gafixer.declared import OwnLoss
@@ -46,6 +50,7 @@ class Summed:
 
     `count` is code for its items where backward runs; `node` the part of that function which evaluates it. A `boxed`
     loss stays a mean and has to be multiplied by its count. `assumed` tells what was not read in the code.
+    `divisor` is what a mean is divided by, given the name of the count: ``max({}, 1)`` where the code guards it so.
     """
 
     parts: frozenset[Part]
@@ -53,6 +58,7 @@ class Summed:
     node: ast.AST
     boxed: bool = False
     assumed: str = ""
+    divisor: str = "{}"
 
 
 def spot_of(tree: Tree, node: ast.expr | ast.stmt) -> Spot:
@@ -75,8 +81,7 @@ def summed(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast
     if term.atom.kind is Kind.HEAD:
         if not isinstance(node, ast.Call) or steps:
             raise DeclinedError("the head is called far from backward")
-        count, assumed = labels_count(node, site.modules)
-        return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
+        return _head(tree, site, term, node, here)
     return _counted(tree, term, node, steps, here)
 
 
@@ -109,6 +114,59 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     made = _divided_there(other, term, steps, call) or _counted(other, term, node, steps, call)
     callee = tree.text(call.func)
     return replace(made, parts=frozenset(), boxed=True, assumed=f"that `{callee}` averages over these")
+
+
+def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST) -> Summed:
+    """The default loss of a model: it stays a mean. What the nearest code says that the model is holds.
+
+    Raises:
+        DeclinedError: it may be models of several kinds, or an output that isn't the model's loss.
+    """
+    if isinstance(term.atom.part, str) and _BESIDE.search(term.atom.part):
+        raise DeclinedError(
+            f"`{term.atom.part}` has a denominator of its own: the head's loss alone is one over its labels"
+        )
+    models = list(site.models(term))
+    for away, named in enumerate(kinds(tree, site, call)):
+        options = {labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named}
+        for model in models:
+            if model.away <= away and (made := _of_model(model, call)) is not None:
+                options.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
+        if len(options) > 1:
+            raise DeclinedError("models of several kinds are in sight: it is not clear which labels are scored")
+        for count, assumed in options.items():
+            return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
+    shifts = "that the head shifts its labels, as causal language models do"
+    return Summed(frozenset(), labels_count(tree, call, "shifted"), here, boxed=True, assumed=shifts)
+
+
+#: Outputs beside a head's loss.
+_BESIDE = re.compile(r"aux|router|z_loss|balanc|moe|mtp", re.IGNORECASE)
+
+
+def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
+    """What a model's forward averages over, in words of the call; None where that can't be said."""
+    files = dict(model.files)
+    try:
+        terms = []
+        for term in model.terms:
+            other = Tree(files[term.atom.spot.path], term.atom.spot.path)
+            node = other.expression(term.atom.spot)
+            forward = _forward(other, model.name)
+            if node is None or forward is None:
+                return None
+            inner, _ = climb(other, node, forward)
+            terms.append(_counted(other, term, node, (*inner, Step(forward, call, foreign=True)), call))
+        return merged([replace(t, parts=frozenset(), boxed=True) for t in terms])
+    except DeclinedError:
+        return None
+
+
+def _forward(tree: Tree, name: str) -> ast.FunctionDef | None:
+    for node in tree.root.body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return next((f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "forward"), None)
+    return None
 
 
 def _divided_there(other: Tree, term: LossTerm, steps: Sequence[Step], call: ast.Call) -> Summed | None:
@@ -171,7 +229,8 @@ def _reduced(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], 
             if not is_guarded(divisor):
                 raise DeclinedError("the masked mean is shared, and its gradient is NaN where nothing is kept")
             return Summed(frozenset(), count, here, boxed=True)
-        return Summed(frozenset({Unwrap(own[0].spot, Operand.LEFT)}), count, here)
+        parts: frozenset[Part] = frozenset({Unwrap(own[0].spot, Operand.LEFT)})
+        return Summed(parts, count, here, divisor=guarded(divisor))
     if not isinstance(node.func, ast.Attribute) or node.func.attr != "mean" or node.args or node.keywords:
         raise DeclinedError("it is not in sight over which items the loss is averaged")
     count = _kept(tree, term, node.func.value, steps)
@@ -270,7 +329,7 @@ def _items(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call | None
     if name not in _CLASSES:
         raise DeclinedError(f"how {name} averages is not known to the codemod")
     assert settings is not None
-    code = atomic(bring(tree, stripped(target), steps))
+    code = atomic(selected(stripped(bring(tree, stripped(target), steps))))
     ignored = _ignored(tree, term, node, settings, steps)
     if term.atom.weighted:
         return _weights(tree, node, settings, code, ignored, steps)
@@ -313,9 +372,9 @@ def _weights(
     """The mass of class weights of the targets, which is what a weighted mean divides by."""
     if settings is node:
         given = next((k.value for k in node.keywords if k.arg == "weight"), None)
-        if given is None or spelled(given) is None:
+        if given is None or not is_pure(given):
             raise DeclinedError("the class weights are not in sight")
-        weight = unparsed(bring(tree, given, steps))
+        weight = atomic(bring(tree, given, steps))
     elif spelled(node.func) is not None and not steps:
         weight = f"{spelled(node.func)}.weight"
     else:

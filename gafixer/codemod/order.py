@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gafixer.analysis import algebra
 from gafixer.analysis.events import EventKind, Framework
 from gafixer.analysis.windows import Shape
+from gafixer.codemod.count import is_pure
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Move, Plan, Remove, Replace, Where
 from gafixer.codemod.tree import Tree, spelled
@@ -139,6 +141,9 @@ def clip(tree: Tree, site: Site, event_spot: Spot) -> Plan:
         return _clip_when_syncing(tree, site, place, event)
     statement = _statement(tree, site, place, event)
     step, block = _end(tree, site, place)
+    choice = _choice(tree, statement, step)
+    if choice is not None:
+        return _clip_by_choice(tree, site, place, choice, step)
     _movable(tree, statement, step, place)
     anchor = spot_of(tree, step)
     parts: set[Part] = set()
@@ -151,6 +156,38 @@ def clip(tree: Tree, site: Site, event_spot: Spot) -> Plan:
         parts |= _unscale(tree, site, place, statement, unscaled, step, parts)
     if (flush := _flush(tree, site, place)) is not None:
         parts.add(Insert(spot_of(tree, flush), Where.BEFORE, tree.text(statement), 3))
+    return _plan(parts, "Clip once per window, right before the step")
+
+
+def _choice(tree: Tree, statement: ast.stmt, step: ast.stmt) -> ast.If | None:
+    """The condition that a statement is under, and the step is not."""
+    around = [n for n in tree.around(statement) if isinstance(n, ast.If) and not tree.contains(n, step)]
+    return around[0] if around else None
+
+
+def _clip_by_choice(tree: Tree, site: Site, place: Layout, choice: ast.If, step: ast.stmt) -> Plan:
+    """Clips in the arms of a condition, as ``if fp16: ... else: ...`` around backward has them, go with it.
+
+    Raises:
+        DeclinedError: the condition, or what it guards, is more than that.
+    """
+    arms: list[str] = []
+    parts: set[Part] = set()
+    clips = [_statement(tree, site, place, e) for e in site.happening(EventKind.CLIP)]
+    for arm in (choice.body, choice.orelse):
+        here = [s for s in dict.fromkeys(clips) if any(s is own for own in arm)]
+        if not all(isinstance(s, ast.Expr) for s in here) or len(here) > 1:
+            raise DeclinedError("what the statement returns is used for every microbatch")
+        arms.append(tree.text(here[0]) if here else "")
+        parts |= {Remove(spot_of(tree, s)) for s in here}
+    nested = any(isinstance(n, ast.If) and not tree.contains(n, step) for n in list(tree.around(choice))[1:])
+    if nested or not parts or not is_pure(choice.test) or site.happening(EventKind.UNSCALE):
+        raise DeclinedError("the clip is under a condition of its own")
+    first, then = arms
+    code = f"if {tree.text(choice.test)}:\n    {first or 'pass'}\n" + (f"else:\n    {then}\n" if then else "")
+    parts.add(Insert(spot_of(tree, step), Where.BEFORE, code, 3))
+    if (flush := _flush(tree, site, place)) is not None:
+        parts.add(Insert(spot_of(tree, flush), Where.BEFORE, code, 3))
     return _plan(parts, "Clip once per window, right before the step")
 
 
@@ -282,15 +319,39 @@ def _is_update(statement: ast.stmt) -> bool:
 
 def guard(tree: Tree, site: Site) -> Plan:
     """Count the microbatches seen so far: ``(i + 1) % steps == 0``."""
-    modulo, index = _modulo(tree, site)
-    match modulo.left:
-        case ast.Name(id=name) if site.window.guard is not None and site.window.guard.first == 1:
-            code = f"({name} + 1)"
-        case ast.BinOp(left=ast.Name(id=name), op=ast.Add()) if index.offset == 1:
-            code = name
+    modulo, _ = _modulo(tree, site)
+    assert site.window.guard is not None
+    missing = site.window.guard.first or 0
+    steps = algebra.number(site.window.steps) if site.window.steps is not None else None
+    if steps is not None and missing > steps / 2:
+        missing -= int(steps)
+    code = _counted(modulo.left, missing)
+    if " " in code:
+        code = f"({code})"
+    return _plan({Replace(spot_of(tree, modulo.left), code)}, "Step after whole windows")
+
+
+def _counted(left: ast.expr, more: int) -> str:
+    """A counter in a guard, plus a number: ``i`` and 1 make ``i + 1``, ``n + 1`` and -1 make ``n``.
+
+    Raises:
+        DeclinedError: it is more than a name and a number.
+    """
+    match left:
+        case ast.Name() | ast.Attribute():
+            counter, number = left, 0
+        case ast.BinOp(
+            left=ast.Name() | ast.Attribute() as counter, op=ast.Add(), right=ast.Constant(value=int(number))
+        ):
+            pass
+        case ast.BinOp(
+            left=ast.Name() | ast.Attribute() as counter, op=ast.Sub(), right=ast.Constant(value=int(number))
+        ):
+            number = -number
         case _:
             raise DeclinedError("the guard's count is not a plain index")
-    return _plan({Replace(spot_of(tree, modulo.left), code)}, "Step after whole windows")
+    name, number = ast.unparse(counter), number + more
+    return name if number == 0 else f"{name} {'+' if number > 0 else '-'} {abs(number)}"
 
 
 def _modulo(tree: Tree, site: Site) -> tuple[ast.BinOp, Index]:
@@ -321,8 +382,10 @@ def flush(tree: Tree, site: Site, *, mended: bool) -> Plan:
     length = _length(loop.iter)
     if length is None:
         raise DeclinedError("the number of microbatches is not known where the guard stands")
-    modulo, _ = _modulo(tree, site)
-    seen = _seen(modulo.left, mended=mended)
+    modulo, index = _modulo(tree, site)
+    if index.offset is None or not index.restarts:
+        raise DeclinedError("the guard's count goes on over epochs")
+    seen = _counted(modulo.left, 1 - index.offset)
     test = _comparison(tree, modulo)
     last = f"{seen} == len({tree.text(length)})"
     text = tree.text(test)
@@ -334,16 +397,6 @@ def flush(tree: Tree, site: Site, *, mended: bool) -> Plan:
     if isinstance(parent, ast.BoolOp | ast.UnaryOp | ast.Compare):
         code = f"({code})"
     return _plan({Replace(spot_of(tree, test), code)}, "Step what the loop leaves over", Applicability.UNSAFE)
-
-
-def _seen(left: ast.expr, *, mended: bool) -> str:
-    match left:
-        case ast.Name(id=name):
-            return f"{name} + 1" if mended else name
-        case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=ast.Constant(value=1)):
-            return name if mended else f"{name} + 1"
-        case _:
-            raise DeclinedError("the guard's count is not a plain index")
 
 
 def _comparison(tree: Tree, modulo: ast.BinOp) -> ast.expr:

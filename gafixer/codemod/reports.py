@@ -39,7 +39,7 @@ def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division]
         if not _reaches(tree, place, made, node, statement, carriers):
             continue
         after = [d for d in divisions if node.id in divided[d.spot] and _before(d, statement)]
-        parts |= _read(tree, node, after, own, boxed=loss.boxed)
+        parts |= _read(tree, node, after, loss.divisor.format(own), boxed=loss.boxed)
     return parts
 
 
@@ -49,8 +49,10 @@ def _reaches(
     """Whether what is read is this loss, and not one that was computed since."""
     if tree.function_of(node) is not place.home:
         return False
+    from_it = carriers | {n.id for n in ast.walk(made) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for other in tree.assignments(place.home, node.id):
-        if made.lineno < other.lineno < statement.lineno and not _mentions(other, carriers):
+        between = made.lineno < other.lineno < statement.lineno
+        if between and not _mentions(other, from_it) and not tree.apart(made, other):
             return False
     return True
 
@@ -98,6 +100,8 @@ def _leads_to_backward(tree: Tree, statement: ast.stmt, carriers: set[str]) -> b
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AugAssign(target=ast.Name(id=name)):
             return name in carriers
+        case ast.With(items=items):
+            return any("scale_loss" in ast.unparse(item.context_expr) for item in items)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr), args=args)):
             if attr in {"backward", "manual_backward"}:
                 return True
@@ -122,12 +126,30 @@ def _read(tree: Tree, node: ast.Name, divisions: Sequence[Division], own: str, *
     if undone is not None and len(texts) == 1:
         code = ast.unparse(undone.left).replace(node.id, f"({mean})", 1) if not boxed else tree.text(undone.left)
         return {Replace(spot_of(tree, undone), code)}
+    if boxed and (number := _as_number(tree, node)) is not None:
+        mean = tree.text(number) + "".join(f" / {text}" for text in texts)
+        code = mean if isinstance(tree.parent(number), _BARE) else f"({mean})"
+        return {Replace(spot_of(tree, number), code)}
     mean += "".join(f" / {text}" for text in texts)
-    bare = isinstance(
-        tree.parent(node), ast.Call | ast.Assign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict
-    )
+    bare = isinstance(tree.parent(node), _BARE)
     called = isinstance(parent := tree.parent(node), ast.Call) and parent.func is node
     return {Replace(spot_of(tree, node), mean if bare and not called else f"({mean})")}
+
+
+#: What an expression needs no parentheses in.
+_BARE = ast.Call | ast.Assign | ast.AugAssign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict
+
+
+def _as_number(tree: Tree, node: ast.Name) -> ast.Call | None:
+    """``loss.item()`` and ``loss.detach().item()`` around a read: a plain number is divided outside."""
+    here: ast.AST = node
+    while isinstance(method := tree.parent(here), ast.Attribute) and isinstance(call := tree.parent(method), ast.Call):
+        if call.func is not method or call.args or call.keywords:
+            return None
+        if method.attr == "item":
+            return call
+        here = call
+    return None
 
 
 def _undone(tree: Tree, node: ast.Name, texts: Sequence[str]) -> ast.BinOp | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, EventKind, Framework
@@ -11,14 +11,18 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
+from gafixer.codemod.count import same_count
 from gafixer.codemod.division import dropped
 from gafixer.codemod.helper import NAME
 from gafixer.codemod.loss import merged, spot_of, summed
-from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
+from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Remove, Replace, Unwrap, Where
+from gafixer.codemod.tree import spelled
 from gafixer.codemod.window import Layout, event_statement, first_of, layout, parameters
 from gafixer.findings import Applicability
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.analysis.values import Spot
     from gafixer.codemod.loss import Summed
@@ -49,30 +53,63 @@ def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
     _refuse(site, place)
     _alone(site, peers)
     divisions = _divisions(site)
-    loss = merged([summed(tree, site, term, place.home, place.call) for term in site.terms])
+    losses = _losses(tree, site, place)
+    boxed = losses[0].boxed
     names = _names(tree, place)
-    parts: set[Part] = set(loss.parts)
+    parts = {part for loss in losses for part in loss.parts}
+    alias = next((a for d in divisions if (a := _alias(tree, site, place, d)) is not None), None)
     for division in divisions:
-        parts |= dropped(tree, division)
-    told = reports.reads(tree, place, loss, divisions, names.own)
+        if alias is None or division.spot != alias.division:
+            parts |= dropped(tree, division)
+    told = {part for loss in losses for part in reports.reads(tree, place, loss, divisions, names.own)}
     parts |= told
-    own = loss.boxed or bool(told)
-    parts |= _counting(tree, site, place, loss, names, own=own)
-    if loss.boxed:
+    own = boxed or bool(told) or len({loss.count for loss in losses}) > 1
+    parts |= _counting(tree, site, place, losses, names, own=own)
+    if alias is not None:
+        parts |= _through_alias(tree, place, alias, names.own, boxed=boxed)
+    elif boxed:
         parts = _multiplied(tree, site, place, parts, names.own)
     helper = _helper(site)
-    parts |= _dividing(tree, site, place, loss, names, helper)
-    applicability = Applicability.SAFE if _is_safe(site, loss) else Applicability.UNSAFE
-    return Plan(frozenset(parts), applicability, _message(loss), helper)
+    parts |= _dividing(tree, site, place, losses[0], names, helper)
+    assumed = "; ".join(dict.fromkeys(loss.assumed for loss in losses if loss.assumed))
+    applicability = Applicability.SAFE if not assumed and not _has_head(site) else Applicability.UNSAFE
+    return Plan(frozenset(parts), applicability, _message(assumed), helper)
 
 
-def _message(loss: Summed) -> str:
+def _message(assumed: str) -> str:
     said = "Divide the window's gradients by its number of items"
-    return f"{said}, assuming {loss.assumed}" if loss.assumed else said
+    return f"{said}, assuming {assumed}" if assumed else said
 
 
-def _is_safe(site: Site, loss: Summed) -> bool:
-    return not loss.assumed and all(t.atom.kind is not Kind.HEAD for t in site.terms)
+def _has_head(site: Site) -> bool:
+    return any(t.atom.kind is Kind.HEAD for t in _every(site))
+
+
+def _every(site: Site) -> list[LossTerm]:
+    """The terms of the loss, on whatever way it was computed."""
+    return [term for terms in (site.terms, *site.others) for term in terms]
+
+
+def _losses(tree: Tree, site: Site, place: Layout) -> list[Summed]:
+    """The loss as a sum, once for each way through the code on which it is another one.
+
+    Raises:
+        DeclinedError: there is a way on which it isn't known.
+    """
+    found: dict[ast.stmt, Summed] = {}
+    for terms in (site.terms, *site.others):
+        loss = merged([summed(tree, site, term, place.home, place.call) for term in terms])
+        made = tree.statement_of(loss.node)
+        assert made is not None
+        if not same_count(found.setdefault(made, loss).count, loss.count):
+            raise DeclinedError("the same call may give losses over different items")
+    if not tree.dominated(place.backward, found):
+        raise DeclinedError("on some ways to backward the loss is another one, which could not be followed")
+    if any(loss.boxed for loss in found.values()):
+        return [replace(loss, boxed=True, parts=frozenset()) for loss in found.values()]
+    # One report reads them all: where one of them is guarded against no items, so is what it reads.
+    divisor = max((loss.divisor for loss in found.values()), key=len)
+    return [replace(loss, divisor=divisor) for loss in found.values()]
 
 
 def _refuse(site: Site, place: Layout) -> None:
@@ -82,7 +119,7 @@ def _refuse(site: Site, place: Layout) -> None:
         raise DeclinedError("the step is not in sight")
     if site.window.shape is Shape.SINGLE:
         raise DeclinedError("every microbatch steps")
-    if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
+    if any(t.scale is not Scale.MEAN for t in _every(site)) or not site.terms:
         raise DeclinedError("a part of the loss could not be followed")
     if any(
         isinstance(t, ast.Attribute) and t.attr == "grad"
@@ -92,7 +129,7 @@ def _refuse(site: Site, place: Layout) -> None:
     ):
         raise DeclinedError("the code puts gradients in their place itself")
     around = {loop.id for loop in site.backward.loops}
-    if any(t.atom.accumulated is not None and t.atom.accumulated in around for t in site.terms):
+    if any(t.atom.accumulated is not None and t.atom.accumulated in around for t in _every(site)):
         raise DeclinedError("the loss is added up over the window before backward")
 
 
@@ -117,7 +154,7 @@ def _alone(site: Site, peers: frozenset[Spot]) -> None:
 def _divisions(site: Site) -> list[Division]:
     """The code's own divisions of the mean; several terms share one."""
     found: dict[object, Division] = {}
-    for term in site.terms:
+    for term in _every(site):
         for division in term.divisions:
             if division.author is not Author.CODE or division.divisor not in _WRONG or division.spot is None:
                 continue
@@ -131,6 +168,49 @@ def _divisions(site: Site) -> list[Division]:
             if other or (division.divisor is Divisor.WINDOW_ITEMS and division.author is Author.CODE):
                 raise DeclinedError(f"the loss is also scaled by {division.name}")
     return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Alias:
+    """``scaled = loss / steps``, where nothing but backward reads `name`: the statement, and what is divided in it."""
+
+    name: str
+    statement: ast.stmt
+    division: Spot
+    divided: ast.expr
+
+
+def _alias(tree: Tree, site: Site, place: Layout, division: Division) -> _Alias | None:
+    """The name that a division gives the loss for backward alone."""
+    assert division.spot is not None
+    statement = tree.statement(division.spot)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=ast.Div()) as value) if (
+            spot_of(tree, value) == division.spot and spelled(left) not in {None, name} and division.via is None
+        ):
+            pass
+        case _:
+            return None
+    backwards = [event_statement(tree, e, place.home) for e in site.happening(EventKind.BACKWARD)]
+    reads = [tree.statement_of(read) for read in tree.reads(place.home, name)]
+    changed = [s for s in tree.assignments(place.home, spelled(left) or "") if statement.lineno < s.lineno]
+    if (
+        len(tree.assignments(place.home, name)) > 1
+        or any(read not in backwards for read in reads)
+        or any(s.lineno < place.backward.lineno for s in changed)
+        or not tree.alone(statement)
+    ):
+        return None
+    return _Alias(name, statement, division.spot, left)
+
+
+def _through_alias(tree: Tree, place: Layout, alias: _Alias, own: str, *, boxed: bool) -> set[Part]:
+    """Give the alias the sum; where the loss itself is one, it needs no other name."""
+    if boxed:
+        return {Replace(alias.division, f"{tree.text(alias.divided)} * {own}")}
+    reads = [n for n in tree.names(place.call) if n.id == alias.name]
+    parts: set[Part] = {Replace(spot_of(tree, read), tree.text(alias.divided)) for read in reads}
+    return {*parts, Remove(spot_of(tree, alias.statement))}
 
 
 def _makes_the_mean(term: LossTerm) -> bool:
@@ -156,21 +236,22 @@ def _helper(site: Site) -> Helper:
 # -- counting --------------------------------------------------------------------------------------------------------
 
 
-def _counting(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names, *, own: bool) -> set[Part]:
+def _counting(
+    tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], names: _Names, *, own: bool
+) -> set[Part]:
     """Count beside backward, so that what skips backward is not counted."""
-    made = tree.statement_of(loss.node)
-    assert made is not None
     anchor = _anchor(tree, site, place)
-    parts: set[Part] = set()
     if not tree.alone(anchor):
         raise DeclinedError("backward shares its line with another statement")
-    value = loss.count
-    if own:
+    parts: set[Part] = set()
+    for loss in losses if own else ():
+        made = tree.statement_of(loss.node)
+        assert made is not None
         if made is anchor or tree.contains(anchor, made):
             parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.own} = {loss.count}", 0))
         else:
             parts.add(Insert(spot_of(tree, made), Where.AFTER, f"{names.own} = {loss.count}", 0))
-        value = names.own
+    value = names.own if own else losses[0].count
     parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} += {value}", 1))
     return parts
 
@@ -178,8 +259,11 @@ def _counting(tree: Tree, site: Site, place: Layout, loss: Summed, names: _Names
 def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:
     """The statement that runs backward; where both arms of a condition do, the condition."""
     spots = list(site.happening(EventKind.BACKWARD))
-    here: ast.stmt = place.backward
-    while isinstance(parent := tree.parent(here), ast.If):
+    anchor = here = place.backward
+    while isinstance(parent := tree.parent(here), ast.If | ast.With | ast.Try):
+        here = parent
+        if not isinstance(parent, ast.If):
+            continue
         arms = [parent.body, parent.orelse]
         runs = [
             any((s := event_statement(tree, e, place.home)) is not None and tree.within(s, arm) for e in spots)
@@ -187,8 +271,8 @@ def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:
         ]
         if not all(runs):
             break
-        here = parent
-    return here
+        anchor = parent
+    return anchor
 
 
 def _multiplied(tree: Tree, site: Site, place: Layout, parts: set[Part], own: str) -> set[Part]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours
 from gafixer.analysis.overrides import Kind
-from gafixer.codemod.handed import Handed, NotPerItemError, Scope, hand
+from gafixer.codemod.handed import Handed, Scope, hand
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Parameter, Plan, Remove, Replace, Spread, Where
 from gafixer.codemod.returned import Leaf, Made, is_super, leaves, returned
@@ -262,8 +262,8 @@ def _left_to_trainer(
         raise reason
     missing = {p for p in taken if isinstance(p, Parameter)} if site.missing else set()
     parts = plain_mean(tree, cls, target) | missing
-    rest = "" if isinstance(reason, NotPerItemError) else "; a mean of the microbatches' means is left"
-    return Plan(parts, Applicability.UNSAFE, f"Tell Trainer that this loss is a plain mean ({reason}){rest}")
+    message = f"Tell Trainer that this loss is a plain mean ({reason}): a mean of the microbatches' means is left"
+    return Plan(parts, Applicability.UNSAFE, message, left=frozenset({"GA101"}))
 
 
 def _flipped(tree: Tree, site: OverrideSite, function: ast.FunctionDef) -> Plan:

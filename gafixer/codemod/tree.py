@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gafixer.analysis.values import Spot
 
@@ -100,6 +100,30 @@ class Tree:
         around = {id(node) for node in self.around(statement)}
         return next((s for s in block if id(s) in around), None)
 
+    def apart(self, one: ast.stmt, other: ast.stmt) -> bool:
+        """Whether two statements are in different arms of a condition, so that never both run."""
+        for node in self.around(one):
+            if isinstance(node, ast.If) and self.contains(node, other):
+                arms = [
+                    next((i for i, arm in enumerate((node.body, node.orelse)) if self.within(s, arm)), None)
+                    for s in (one, other)
+                ]
+                return None not in arms and arms[0] != arms[1]
+        return False
+
+    def dominated(self, statement: ast.stmt, by: Iterable[ast.stmt]) -> bool:
+        """Whether one of some statements has run whenever a statement runs."""
+        ways = {id(s) for s in by}
+        here: ast.AST = statement
+        while here is not None and not isinstance(here, Function | ast.ClassDef):
+            if isinstance(here, ast.stmt):
+                block = self.block(here)
+                before = block[: next(i for i, s in enumerate(block) if s is here)]
+                if id(here) in ways or any(_always(s, ways) for s in before):
+                    return True
+            here = self._parents[here]
+        return False
+
     # -- text and names ----------------------------------------------------------------------------------------------
 
     def text(self, node: ast.AST) -> str:
@@ -165,6 +189,19 @@ class Tree:
                 case _:
                     pass
         return False
+
+
+def _always(statement: ast.stmt, ways: set[int]) -> bool:
+    """Whether running a statement runs one of some statements."""
+    if id(statement) in ways:
+        return True
+    match statement:
+        case ast.With(body=body) | ast.AsyncWith(body=body) | ast.Try(body=body):
+            return any(_always(s, ways) for s in body)
+        case ast.If(body=body, orelse=orelse):
+            return all(any(_always(s, ways) for s in arm) for arm in (body, orelse))
+        case _:
+            return False
 
 
 def _span(node: ast.expr | ast.stmt) -> tuple[int, int, int, int]:

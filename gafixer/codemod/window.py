@@ -121,6 +121,10 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
         DeclinedError: it is not clear which they are.
     """
     function = tree.function_of(place.step if place.step is not None else place.backward)
+    optimizer = _optimizer(tree, site, function)
+    grouped = f'(parameter for group in {optimizer}.param_groups for parameter in group["params"])'
+    if optimizer is not None and _through_apex(place.home):
+        return grouped
     for event in site.happening(EventKind.CLIP):
         for clip in tree.at(event.spot):
             if isinstance(clip, ast.Call) and clip.args and tree.function_of(clip) is function:
@@ -135,10 +139,14 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
     models = dict.fromkeys(_models(tree, place, node, function))
     if len(models) == 1:
         return f"{next(iter(models))}.parameters()"
-    optimizer = _optimizer(tree, site, function)
     if optimizer is None:
         raise DeclinedError("it is not clear whose gradients to divide")
-    return f'(parameter for group in {optimizer}.param_groups for parameter in group["params"])'
+    return grouped
+
+
+def _through_apex(home: Function) -> bool:
+    """Whether Apex scales the loss: it may keep gradients with copies of the parameters, which the optimizer has."""
+    return any(isinstance(n, ast.Call) and (spelled(n.func) or "").endswith("scale_loss") for n in ast.walk(home))
 
 
 def _models(tree: Tree, place: Layout, node: ast.AST, function: Function) -> list[str]:

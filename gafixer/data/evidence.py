@@ -83,6 +83,11 @@ FIXED = (
         _CUT,
     ),
     (
+        # PyTorch's own loader takes no length: one that does is written to give rows of it.
+        re.compile(r"\b\w*[Ll]oader\w*\([^)\n]*\bseq_?len(?:gth)?\s*="),
+        _CUT,
+    ),
+    (
         re.compile(
             r"tokenizing_distributed_data_loader|DataLoaderLite|DistributedDataLoader"
             rf"|\brandint\([^)]*-\s*(?:\w+\.)*{_LENGTH}|\brand(?:int|perm)?\([^)]*\.size\(0\)\s*-\s*(?:self\.)?{_LENGTH}"

@@ -9,8 +9,8 @@
      "profiles": [{"": 0}, {"single_label_classification": 3, "regression": 4, ...}],   problem type -> contract
      "heads": {"BertForMaskedLM": ["masked-lm", [7, 7, 9, 9, 12]], ...}}   task, and per release a profile or null
 
-A head has null for a release that doesn't have it, or where it couldn't be built. The verdicts under `trainer` are those
-of that very release's `Trainer` without any patch: `Verdict` of `gafixer.parity.figures` by variant of the window.
+A head has null for a release that doesn't have it, or where it couldn't be built. The verdicts under `trainer` are
+those of that very release's own `Trainer`: `Verdict` of `gafixer.parity.figures` by variant of the window.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FUNCTIONS", "HEAD_CLASS", "MODULES", "LossSpec"]
+__all__ = ["FUNCTIONS", "HEAD_CLASS", "MODULES", "SAMPLE_HEADS", "SHIFTING_HEADS", "TOKEN_HEADS", "LossSpec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +88,22 @@ HEAD_CLASS = {
     "sample": ("ForSequenceClassification", "ForImageClassification", "ForMultipleChoice", "ForNextSentencePrediction"),
     "span": ("ForQuestionAnswering",),
 }
+
+#: Families whose decoder gets its inputs from the labels, so that every label is scored.
+_ENCODER_DECODERS = (
+    r"(?:\w*T5\w*|\w*Bart\w*|\w*Pegasus\w*|Blenderbot\w*|LED|M2M100|NllbMoe|Marian|FSMT|\w*ProphetNet|Mvp|Whisper"
+    r"|Speech2Text|Seamless\w*|SwitchTransformers|Pix2Struct|Florence2)"
+)
+#: Names of Transformers classes by what their default loss averages over: labels shifted by one, labels, samples.
+SHIFTING_HEADS = (
+    rf"(?!{_ENCODER_DECODERS}For)\w*(?:ForCausalLM|LMHeadModel|ForConditionalGeneration|ForVision2Seq"
+    r"|ForImageTextToText)"
+)
+TOKEN_HEADS = (
+    rf"{_ENCODER_DECODERS}ForConditionalGeneration|\w*(?:ForMaskedLM|ForTokenClassification|ForSeq2SeqLM"
+    r"|ForSpeechSeq2Seq|EncoderDecoderModel|WithLMHead)"
+)
+SAMPLE_HEADS = (
+    r"\w*(?:ForSequenceClassification|ForImageClassification|ForMultipleChoice|ForAudioClassification"
+    r"|ForVideoClassification)"
+)

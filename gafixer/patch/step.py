@@ -202,9 +202,9 @@ class Step:
         self._hands_count = type(call.bare) not in self.book.refusing
         before = dict(call.inputs) if isinstance(call.inputs, Mapping) else None
         try:
-            with recording() as recorder:
+            with recording(handed) as recorder:
                 self._recorder = recorder
-                return call.run(handed), recorder.calls
+                return call.run(recorder.count), recorder.calls
         except (TypeError, ValueError) as error:
             if not self._hands_count or "num_items_in_batch" not in str(error):
                 raise

@@ -222,7 +222,8 @@ KEYS = _by_name(
     ),
     Key(
         "strategy",
-        "Fixes divide a window's gradients by its items (the default), or each loss, with the window read ahead.",
+        "How fixes bring in the window's count: what fits (auto, default), only by dividing the gradients (rescale), "
+        "only by a loader that looks at the whole window first (read-ahead; DeepSpeed always).",
         _one_of(Strategy),
         _words(Strategy),
     ),

@@ -34,8 +34,9 @@ class Helpers(enum.Enum):
 
 
 class Strategy(enum.Enum):
-    """What a window's items divide where both can be done: its gradients, or each loss, with the window read ahead."""
+    """How a fix may bring the window's count in: the first way that fits, or one of the ways only."""
 
+    AUTO = "auto"
     RESCALE = "rescale"
     READ_AHEAD = "read-ahead"
 
@@ -62,7 +63,7 @@ class Settings:
     per_file: tuple[PerFile, ...] = ()
     target_transformers: str | None = None
     helpers: Helpers = Helpers.PRIVATE
-    strategy: Strategy = Strategy.RESCALE
+    strategy: Strategy = Strategy.AUTO
     unsafe_fixes: bool = False
     ignore_comments: bool = False
     declared: Declared = declared.NOTHING

@@ -10,7 +10,7 @@ from gafixer.settings import Settings, Strategy
 __all__ = ["findings", "fix"]
 
 
-def _settings(least: Severity, strategy: Strategy = Strategy.RESCALE) -> Settings:
+def _settings(least: Severity, strategy: Strategy = Strategy.AUTO) -> Settings:
     return Settings(frozenset(rulebook.catalogue()), least, strategy=strategy)
 
 
@@ -25,7 +25,7 @@ def fix(
     *,
     unsafe: bool = False,
     least: Severity = Severity.WARNING,
-    strategy: Strategy = Strategy.RESCALE,
+    strategy: Strategy = Strategy.AUTO,
     **modules: str,
 ) -> str:
     """The source after its fixes; `modules` are other files of the project."""

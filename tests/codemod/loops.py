@@ -205,6 +205,38 @@ def train(model, loader, optimizer, steps):
             optimizer.step()
             optimizer.zero_grad()
 """,
+    "alias": """
+def train(model, loader, optimizer, steps):
+    reported = []
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
+        scaled_loss = loss / steps
+        scaled_loss.backward()
+        reported.append(loss.item())
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+    return reported
+""",
+    "two_losses": """
+def train(model, loader, optimizer, steps):
+    reported = []
+    for i, (x, y) in enumerate(loader):
+        logits = model(x).flatten(0, 1)
+        if i % 2 == 0:
+            loss = F.cross_entropy(logits, y.flatten(), ignore_index=-100)
+        else:
+            keep = y.flatten().ne(-100)
+            losses = F.cross_entropy(logits, y.flatten(), ignore_index=-100, reduction="none")
+            loss = (losses * keep).sum() / keep.sum().clamp(min=1)
+        loss = loss / steps
+        loss.backward()
+        reported.append(loss.item())
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+    return reported
+""",
     "methods": """
 class Trainer:
     def __init__(self, model, optimizer, steps):

@@ -92,27 +92,6 @@ def test_what_cannot_be_read_ahead_stays(name: str) -> None:
     assert fix(source, unsafe=True, strategy=Strategy.READ_AHEAD) == source
 
 
-def test_never_inside_accumulate() -> None:
-    source = """
-import torch.nn.functional as F
-from accelerate import Accelerator
-
-
-def train(model, loader, optimizer):
-    accelerator = Accelerator(gradient_accumulation_steps=4)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    for x, y in loader:
-        with accelerator.accumulate(model):
-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
-            accelerator.backward(loss)
-            optimizer.step()
-            optimizer.zero_grad()
-"""
-    fixed = fix(source, unsafe=True, strategy=Strategy.READ_AHEAD)
-    assert "_divide_gradients(accelerator" in fixed
-    assert "_WithNumItems" not in fixed
-
-
 # -- the loader that brings counts -----------------------------------------------------------------------------------
 
 

@@ -71,6 +71,34 @@ def train(model, loader, optimizer, steps):
 """,
         "",
     ),
+    "a_loss_that_is_not_in_sight_on_one_way": (
+        """
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader):
+        if i % 2 == 0:
+            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
+        else:
+            loss = model.distilled(x)
+        (loss / steps).backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "",
+    ),
+    "an_auxiliary_output": (
+        """
+def train(model, loader, optimizer, steps):
+    for i, (x, labels) in enumerate(loader):
+        out = model(x, labels=labels)
+        loss = (out.loss + out.aux_loss) / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "denominator of its own",
+    ),
     "shares_its_line": (
         """
 def train(model, loader, optimizer, steps):

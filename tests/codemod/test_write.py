@@ -186,15 +186,19 @@ def test_accelerate_meets_the_figures_of_its_guide(
     assert _printed(tmp_path, *command) == after
 
 
-def test_ranks_meet_one_process(tmp_path: Path) -> None:
-    """Two DDP ranks, half the steps each: the same windows, so the same weights; before the fix they differ."""
-    pytest.importorskip("torch")
-    script = Path(__file__).parent / "scripts" / "sharded.py"
-    (tmp_path / "train.py").write_bytes(script.read_bytes())
-    before = _printed(tmp_path, *_TWO, argument="ddp")
+@pytest.mark.parametrize(
+    ("script", "two", "one"),
+    [("sharded", "ddp", "alone"), ("sharded", "fsdp", "alone"), ("accelerated", "2", "4")],
+    ids=["ddp", "fsdp2", "accelerate"],
+)
+def test_ranks_meet_one_process(tmp_path: Path, script: str, two: str, one: str) -> None:
+    """Two ranks, half the steps each: the same windows, so the same weights; before the fix they differ."""
+    pytest.importorskip("accelerate" if script == "accelerated" else "torch")
+    (tmp_path / "train.py").write_bytes((Path(__file__).parent / "scripts" / f"{script}.py").read_bytes())
+    before = _printed(tmp_path, *_TWO, argument=two)
     assert _scan(tmp_path, ".", "--fix").returncode == 0
-    after = _printed(tmp_path, *_TWO, argument="ddp")
-    alone = [float(value) for value in _printed(tmp_path, sys.executable, argument="alone").split()]
+    after = _printed(tmp_path, *_TWO, argument=two)
+    alone = [float(value) for value in _printed(tmp_path, sys.executable, argument=one).split()]
     assert [float(value) for value in after.split()] == pytest.approx(alone, rel=1e-6)
     assert [float(value) for value in before.split()] != pytest.approx(alone, rel=1e-3)
 

@@ -68,8 +68,8 @@ def _lead(reports: Sequence[HeadReport], facts: dict[str, Any], patch: bool) -> 
     if patch:
         figures += _share("with gafixer.patch", after, built, "after")
     return (
-        f"<p class=lead>{built} of {len(reports)} heads of <b>{release}</b> were built tiny and at random, and trained for "
-        f"one step of {facts['setting']['steps']} uneven microbatches by the real <code>Trainer</code>. "
+        f"<p class=lead>{built} of {len(reports)} heads of <b>{release}</b> were built tiny and at random, and trained "
+        f"for one step of {facts['setting']['steps']} uneven microbatches by the real <code>Trainer</code>. "
         "Its gradient should be that of the same samples in one batch.</p>"
         f'<div class="shares">{figures}</div>'
     )
@@ -78,7 +78,8 @@ def _lead(reports: Sequence[HeadReport], facts: dict[str, Any], patch: bool) -> 
 def _share(label: str, right: int, built: int, kind: str) -> str:
     percent = 100 * right / built if built else 0
     return (
-        f'<div class="share {kind}"><span class=number>{right}</span> <span class=of>of {built} right {escape(label)}</span>'
+        f'<div class="share {kind}"><span class=number>{right}</span> '
+        f"<span class=of>of {built} right {escape(label)}</span>"
         f'<div class=track><div class=fill style="width:{percent:.2f}%"></div></div></div>'
     )
 
@@ -99,8 +100,8 @@ def _curves(curves: Sequence[Curve], trained: str) -> str:
     legend = "".join(f'<span><i class="key split{i}"></i>{escape(name)}</span>' for i, name in enumerate(ways))
     return (
         "<section><h2>One global batch of 32, split five ways</h2>"
-        f"<p>{escape(trained)}, plain SGD, the same start and the same 32 samples at every step; only the split differs: "
-        "samples per microbatch × microbatches (× processes). The curves should be one.</p>"
+        f"<p>{escape(trained)}, plain SGD, the same start and the same 32 samples at every step; only the split "
+        "differs: samples per microbatch × microbatches (× processes). The curves should be one.</p>"
         f'<div class="legend">{legend}</div><div class="pair">{"".join(figures)}</div></section>'
     )
 

@@ -1,4 +1,4 @@
-"""The charts of the report, as inline SVG. Colours, fonts and the dark form of both come from the page's style sheet."""
+"""The charts of the report, as inline SVG. Colours and fonts come from the page's style sheet, which knows the dark."""
 
 from __future__ import annotations
 

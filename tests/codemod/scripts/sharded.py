@@ -6,6 +6,9 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 WORDS, TAGS = 20, 3
@@ -24,7 +27,18 @@ def make_batches(count=12):
 def build(kind):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(WORDS, 4), nn.Tanh(), nn.Linear(4, TAGS)).double()
-    return DistributedDataParallel(model) if kind == "ddp" else model
+    if kind == "ddp":
+        return DistributedDataParallel(model)
+    if kind == "fsdp":
+        for layer in (model[0], model[2]):
+            fully_shard(layer, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+        return fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    return model
+
+
+def whole(parameter):
+    value = parameter.detach()
+    return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def train(model, batches, optimizer, steps):
@@ -48,8 +62,10 @@ def main():
         train(model, make_batches()[rank::ranks], optimizer, steps=2)
     else:
         train(model, make_batches(), optimizer, steps=4)
+    # Every rank takes part in putting a sharded tensor together.
+    values = [value for p in model.parameters() for value in whole(p).flatten().tolist()]
     if rank == 0:
-        print(" ".join(f"{value:.10f}" for p in model.parameters() for value in p.flatten().tolist()))
+        print(" ".join(f"{value:.10f}" for value in values))
     if ranks > 1:
         dist.destroy_process_group()
 

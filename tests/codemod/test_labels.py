@@ -1,0 +1,116 @@
+"""What a default loss averages over: read in the model's own forward, told by the name of a head, or not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.fixer import findings, fix
+
+MODEL = """
+import torch.nn.functional as F
+from torch import nn
+
+
+class Tagger(nn.Module):
+    def forward(self, idx, targets=None, reduction="mean"):
+        logits = self.head(idx)
+        loss = None
+        if targets is not None:
+            kept, targets = logits[..., :-1, :].contiguous(), targets[..., 1:].contiguous()
+            loss = F.cross_entropy(kept.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction=reduction)
+        return logits, loss
+"""
+FACTORY = """
+from net import Tagger
+
+
+def load(path):
+    model = Tagger()
+    model.load_state_dict(read(path))
+    return model.cuda()
+"""
+LOOP = """
+import torch
+from {module} import {name}
+
+
+def train(path, loader, optimizer, steps):
+    model = make({name}, path)
+    for i, (x, y) in enumerate(loader):
+        y[y == 0] = -1
+        _, loss = model({arguments})
+        loss = loss / steps
+        loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("module", ["net", "factory"])
+@pytest.mark.parametrize("arguments", ["x, y", "x, targets=y", "idx=x, targets=y"])
+def test_the_forward_of_the_project_says_what_it_scores(module: str, arguments: str) -> None:
+    code = LOOP.format(module=module, name="Tagger" if module == "net" else "load", arguments=arguments)
+    assert fix(code, net=MODEL, factory=FACTORY) == code  # which model it is, is assumed
+    made = fix(code, unsafe=True, net=MODEL, factory=FACTORY)
+    assert "        items = y[..., 1:].ne(-1).sum()\n" in made
+    assert "        (loss * items).backward()\n" in made
+
+
+def test_models_that_score_different_labels_are_not_told_apart() -> None:
+    other = MODEL.replace("Tagger", "Scorer").replace("ignore_index=-1", "ignore_index=-7")
+    code = LOOP.format(module="net", name="Tagger", arguments="x, y").replace("Tagger", "Tagger if path else Scorer")
+    code = code.replace("import Tagger if path else Scorer", "import Scorer, Tagger")
+    models = MODEL + other.partition("from torch import nn")[2]
+    assert fix(code, unsafe=True, net=models) == code
+    said = [f.fix.message for f in findings(code, net=models) if f.fix is not None]
+    assert any("several kinds" in message for message in said)
+
+
+APEX = """
+from apex import amp
+import torch
+import torch.nn.functional as F
+
+
+def train(args, model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
+        if steps > 1:
+            loss = loss / steps
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.clip)
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+APEX_FIXED = """\
+    num_items = 0
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
+        num_items += y.ne(-100).sum()
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            _divide_gradients({parameters}, num_items)
+            num_items = 0
+            if args.fp16:
+                torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.clip)
+            else:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_what_depends_on_a_choice_goes_on_depending_on_it() -> None:
+    parameters = '(parameter for group in optimizer.param_groups for parameter in group["params"])'
+    assert fix(APEX).endswith(APEX_FIXED.replace("{parameters}", parameters))

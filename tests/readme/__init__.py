@@ -1,0 +1,1 @@
+"""What README shows and nobody types: pictures, tables, and the output of the command."""

@@ -1,0 +1,77 @@
+"""The parts of README that are made from the code: each stands between two marks in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gafixer import rulebook
+from gafixer.parity.divides import Loss
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DIVIDES", "README", "filled", "made"]
+
+_ROOT = Path(__file__).parents[2]
+README = _ROOT / "README.md"
+#: What `gafixer verify` measured in each release.
+DIVIDES = Path(__file__).with_name("divides.json")
+#: The losses that are driven, in few words.
+_COLUMNS = {
+    Loss.PLAIN: "model: no `**kwargs`",
+    Loss.DROPS: "model: drops its `**kwargs`",
+    Loss.HONOURS: "model: divides by the count",
+    Loss.FUNCTION_IGNORES: "function: ignores the count",
+    Loss.FUNCTION_DIVIDES: "function: divides by the count",
+}
+
+
+def made() -> dict[str, str]:
+    """Name of a part -> its text."""
+    return {"rules": _rules(), "divides": _divides()}
+
+
+def filled(readme: str, parts: Mapping[str, str]) -> str:
+    """README with each part between `<!-- NAME: made -->` and `<!-- /NAME -->`.
+
+    Raises:
+        ValueError: the marks of a part are not there once.
+    """
+    for name, text in parts.items():
+        pattern = rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- /{name} -->)"
+        readme, times = re.subn(pattern, lambda m, text=text: f"{m[1]}\n{text}\n{m[2]}", readme, flags=re.DOTALL)
+        if times != 1:
+            raise ValueError(f"README has {times} places for {name}")
+    return readme
+
+
+def _rules() -> str:
+    rows = [
+        f"| [{rule.code}](rules/{rulebook.folder(rule.code)}/README.md) | {rule.name} | {_cell(rule.summary)} |"
+        for rule in rulebook.load()
+    ]
+    return "\n".join(["| code | name | says |", "|---|---|---|", *rows, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _divides() -> str:
+    measured = json.loads(DIVIDES.read_text(encoding="utf-8"))
+    head = " | ".join(_COLUMNS.values())
+    rows = []
+    for release in measured:
+        ratios = {Loss(entry["loss"]): entry["ratio"] for entry in release["divides"]}
+        cells = " | ".join(_ratio(ratios.get(loss)) for loss in _COLUMNS)
+        rows.append(f"| {release['transformers']} | {release['accelerate']} | {cells} |")
+    return "\n".join([f"| Transformers | Accelerate | {head} |", f"|---|---|{'---|' * len(_COLUMNS)}", *rows, ""])
+
+
+def _ratio(ratio: float | None) -> str:
+    if ratio is None:  # the release has no such thing
+        return ""
+    return "right" if abs(ratio - 1) < 1e-3 else f"**{ratio:.3g} x**"
