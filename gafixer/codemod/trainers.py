@@ -12,7 +12,7 @@ from gafixer.codemod.handed import Handed, Scope, hand
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Parameter, Plan, Remove, Replace, Spread, Where
 from gafixer.codemod.returned import Leaf, Made, is_super, leaves, returned
-from gafixer.codemod.switches import after_init, divided_again, plain_mean
+from gafixer.codemod.switches import after_init, divided_again, plain_mean, refuse_again
 from gafixer.codemod.text import indent, with_arguments
 from gafixer.codemod.tree import spelled
 from gafixer.data.transformers import COUNT, LABELS, Division
@@ -167,6 +167,8 @@ def _divided(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: f
     if not found:
         raise DeclinedError("the loss could not be followed")
     method = site.kind is Kind.METHOD
+    if not method:
+        refuse_again(target)
     own = _self(function)
     factor = tuple(line.replace("{self}", own) for line in _FACTOR) if method else ()
     scope = Scope(tree, function, COUNT, names, factor=factor)
