@@ -97,12 +97,20 @@ def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy)
     Raises:
         DeclinedError: what fits here is not the way that was asked for.
     """
-    ahead = site.framework is Framework.DEEPSPEED
-    if strategy is not Strategy.AUTO and ahead is not (strategy is Strategy.READ_AHEAD):
-        fits = Strategy.READ_AHEAD if ahead else Strategy.RESCALE
-        raise DeclinedError(f'only strategy "{fits.value}" fits here, and "{strategy.value}" is asked for')
     match site.framework:
         case Framework.DEEPSPEED:
+            fits = {Strategy.READ_AHEAD}
+        case Framework.TORCH | Framework.FABRIC:
+            fits = {Strategy.RESCALE, Strategy.READ_AHEAD}
+        case _:
+            fits = {Strategy.RESCALE}
+    if strategy not in {Strategy.AUTO, *fits}:
+        (only,) = fits
+        raise DeclinedError(f'only strategy "{only.value}" fits here, and "{strategy.value}" is asked for')
+    match site.framework:
+        case Framework.DEEPSPEED:
+            return read_ahead(tree, site)
+        case Framework.TORCH | Framework.FABRIC if strategy is Strategy.READ_AHEAD:
             return read_ahead(tree, site)
         case Framework.LIGHTNING if site.backward.subject == AUTOMATIC:
             return in_hook(tree, site)
