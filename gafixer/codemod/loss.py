@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Divisor, Items
 from gafixer.analysis.values import Author, Kind, Reduction, Spot
+from gafixer.codemod.chain import Step, bring, callers, climb
 from gafixer.codemod.count import (
-    Step,
     atomic,
-    bring,
-    callers,
-    climb,
     divisor_count,
     guarded,
     is_guarded,
