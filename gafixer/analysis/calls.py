@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import algebra, library, own, training
 from gafixer.analysis.events import Call
 from gafixer.analysis.names import spelled
-from gafixer.analysis.spelling import bounded, depth, text
+from gafixer.analysis.spelling import bounded, text
 from gafixer.analysis.values import (
-    OPAQUE,
     Attr,
     Bound,
     Called,
@@ -132,23 +131,14 @@ def call(
         case Sym(key=key) if key in library.BUILTINS:
             return library.builtin(run, key, args, keywords, spot)
         case _:
-            return training.unknown_call(run, func, args, keywords, spot) or unknown(run, func, args, keywords, spot)
+            return training.unknown_call(run, func, args, keywords, spot) or library.unknown(
+                run, func, args, keywords, spot
+            )
 
 
 def _is_framework(receiver: Value | None) -> bool:
     """Whether an object is a framework's own, which is known better than it reads."""
     return isinstance(receiver, Instance) and receiver.cls.name in FRAMEWORK_CLASSES
-
-
-def unknown(run: Interpreter, func: Value, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
-    """The result of a call that is not followed."""
-    if depth(func) > 7 or func == OPAQUE:
-        return Called(OPAQUE, (), (), spot, run.loops)
-    return Called(func, tuple(map(_short, args)), tuple((k, _short(v)) for k, v in keywords.items()), spot, run.loops)
-
-
-def _short(value: Value) -> Value:
-    return OPAQUE if depth(value) > 5 or isinstance(value, Func) else value
 
 
 def _keywords(run: Interpreter, nodes: list[ast.keyword]) -> dict[str, Value]:
@@ -188,7 +178,7 @@ def _project_call(
 def follow(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
     """Run a function of the project, if it can matter."""
     if func.key in run.dull or not is_relevant(run, func):
-        return unknown(run, func, args, keywords, spot)
+        return library.unknown(run, func, args, keywords, spot)
     kept = len(run.events)
     run.frames.append(Call(text(func), spot))
     try:
@@ -268,7 +258,7 @@ def _call_object(run: Interpreter, obj: Instance, args: list[Value], keywords: d
         method = run.names.method(obj.cls, name)
         if method is not None:
             return follow(run, dataclasses.replace(method, bound=obj), args, keywords, spot)
-    return unknown(run, obj, args, keywords, spot)
+    return library.unknown(run, obj, args, keywords, spot)
 
 
 def bound_method(run: Interpreter, method: Func, obj: Instance | Sym) -> Value:
@@ -295,7 +285,7 @@ def _super(run: Interpreter, node: ast.Call, spot: Spot) -> Value:
         method = run.names.method(me.cls, node.func.attr, after=run.scope.owner)
         if method is not None:
             return follow(run, dataclasses.replace(method, bound=me), args, keywords, spot)
-    return unknown(run, Attr(Sym("super()"), node.func.attr), args, keywords, spot)
+    return library.unknown(run, Attr(Sym("super()"), node.func.attr), args, keywords, spot)
 
 
 def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Value]) -> dict[str, Value]:

@@ -354,12 +354,12 @@ def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
     """
     if line.startswith("from "):
         root = line.split()[1].partition(".")[0]
-        standard = [i for i, node in enumerate(body[: _import_index(body)]) if _is_standard(node)]
-        if root not in sys.stdlib_module_names or not standard:
+        known = [i for i, node in enumerate(body[: _import_index(body)]) if _is_standard(node)]
+        if root not in sys.stdlib_module_names or not known:
             body.insert(_import_index(body), new)
             return
-        later = [i for i in standard if (_source(body[i]) or "") > line.split()[1]]
-        body.insert(later[0] if later else standard[-1] + 1, new)
+        later = [i for i in known if (_source(body[i]) or "") > line.split()[1]]
+        body.insert(later[0] if later else known[-1] + 1, new)
         return
     plain: list[tuple[int, str]] = []
     first = None

@@ -6,10 +6,10 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gafixer.codemod.labels import counts_scored, labels_of, marks_scored
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Parameter, Replace, Spread, Where
 from gafixer.codemod.returned import Leaf, Made, leaves, returned, settings_of
-from gafixer.codemod.scored import counts_scored, labels_of, marks_scored
 from gafixer.codemod.text import indent, with_arguments
 from gafixer.codemod.tree import spelled
 from gafixer.data.losses import FUNCTIONS, MODULES

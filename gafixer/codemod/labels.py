@@ -1,86 +1,128 @@
-"""What the default loss of a model averages over: by the model's own forward, or by the kind of head that it is."""
+"""What `Trainer` counts are the labels that are not -100: whether an expression is these, or marks them."""
 
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
-from gafixer.codemod.count import atomic, stripped
-from gafixer.codemod.plan import DeclinedError
+from gafixer.codemod.count import SAME, divisor_count
 from gafixer.codemod.tree import spelled
-from gafixer.data.losses import SAMPLE_HEADS, SHIFTING_HEADS, TOKEN_HEADS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from gafixer.codemod.tree import Function, Tree
 
-    from gafixer.analysis.site import Site
-    from gafixer.codemod.tree import Tree
+__all__ = ["bound", "counts_scored", "is_shifted", "labels_of", "marks_scored"]
 
-__all__ = ["kinds", "labels_count"]
-
-_COUNTS = {"shifted": "[..., 1:].ne(-100).sum()", "tokens": ".ne(-100).sum()", "samples": ".size(0)"}
-_KINDS = {"shifted": SHIFTING_HEADS, "tokens": TOKEN_HEADS, "samples": SAMPLE_HEADS}
-_LABELS = re.compile(r"(^|_)labels$")
+_IGNORED = -100
+_DEEPEST = 12
 
 
-def labels_count(tree: Tree, call: ast.Call, kind: str) -> str:
-    """Code that counts the labels which a head of Transformers scores, in a call of it.
+def bound(tree: Tree, function: Function, name: str, before: int) -> list[ast.stmt]:
+    """The assignments that may have given a name the value that it has in line `before`."""
+    earlier = [s for s in tree.assignments(function, name) if s.lineno < before]
+    for position in range(len(earlier) - 1, -1, -1):
+        # What stands under no condition of its own hides all before it.
+        if tree.parent(earlier[position]) is function:
+            return earlier[position:]
+    return earlier
 
-    Raises:
-        DeclinedError: it gets no labels.
+
+def labels_of(tree: Tree, function: Function, node: ast.expr, names: frozenset[str], depth: int = 0) -> str | None:
+    """How an expression is made of the labels: "whole", "shifted", or None if it isn't.
+
+    `names` are the parameters that hold labels.
     """
-    labels = next((k.value for k in call.keywords if k.arg is not None and _LABELS.search(k.arg)), None)
-    if labels is not None:
-        return atomic(stripped(labels)) + _COUNTS[kind]
-    spread = [k.value for k in call.keywords if k.arg is None]
-    if len(spread) != 1 or spelled(spread[0]) is None or "labels" not in _keys(tree, spread[0]):
-        raise DeclinedError("the head's labels are not in sight")
-    return f'{spelled(spread[0])}["labels"]{_COUNTS[kind]}'
+    if depth > _DEEPEST:
+        return None
+    match node:
+        case ast.Name(id=name):
+            made = bound(tree, function, name, node.lineno)
+            if not made:
+                return "whole" if name in names else None
+            found = {
+                labels_of(tree, function, s.value, names, depth + 1)
+                if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name)
+                else None
+                for s in made
+            }
+            return found.pop() if len(found) == 1 else None
+        case ast.Subscript(slice=ast.Constant(value="labels")):
+            return "whole"
+        case ast.Attribute(attr="labels"):
+            return "whole"
+        case ast.Call(func=ast.Attribute(attr="pop" | "get"), args=[ast.Constant(value="labels"), *_]):
+            return "whole"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=[inner, *_]) if attr in SAME:
+            return labels_of(tree, function, inner, names, depth + 1)
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in SAME:
+            return labels_of(tree, function, inner, names, depth + 1)
+        case ast.Subscript(value=inner, slice=key) if is_shifted(key):
+            whole = labels_of(tree, function, inner, names, depth + 1)
+            return "shifted" if whole == "whole" else None
+        case _:
+            return None
 
 
-def _keys(tree: Tree, spread: ast.expr) -> set[str]:
-    """What a dict that is spread into a call is known to hold; a batch from elsewhere is taken to hold labels."""
-    made = tree.assignments(tree.function_of(spread), spelled(spread) or "")
-    written = [s.value for s in made if isinstance(s, ast.Assign) and isinstance(s.value, ast.Dict)]
-    if not written or None in written[-1].keys:
-        return {"labels"}
-    found = {k.value for k in written[-1].keys if isinstance(k, ast.Constant)}
-    name = spelled(spread)
-    for node in ast.walk(tree.root):
-        match node:
-            case ast.Subscript(value=base, slice=ast.Constant(value=key), ctx=ast.Store()) if spelled(base) == name:
-                found.add(key)
-            case _:
-                pass
-    return {key for key in found if isinstance(key, str)}
+def is_shifted(key: ast.expr) -> bool:
+    """Whether a subscript drops the first label of each row: ``[..., 1:]``, ``[:, 1:]``."""
+    match key:
+        case ast.Tuple(elts=[*_, ast.Slice(lower=ast.Constant(value=1), upper=None)]):
+            return True
+        case ast.Slice(lower=ast.Constant(value=1), upper=None):
+            return True
+        case _:
+            return False
 
 
-def kinds(tree: Tree, site: Site, call: ast.Call) -> list[set[str]]:
-    """The kinds of heads that the call may be: by what its name was made of, by the file, by the files around it."""
-    made = [s.value for s in _made(tree, spelled(call.func)) if s.value is not None]
-    around = [ast.parse(text) for path, text in site.modules if path != tree.path]
-    return [_named(made), _named([tree.root]), _named(around)]
+def marks_scored(tree: Tree, function: Function, node: ast.expr, names: frozenset[str], depth: int = 0) -> str | None:
+    """How an expression is the mask of the labels that are scored: "whole", "shifted", or None if it isn't."""
+    if depth > _DEEPEST:
+        return None
+    match node:
+        case ast.Name(id=name):
+            made = bound(tree, function, name, node.lineno)
+            found = {
+                marks_scored(tree, function, s.value, names, depth + 1)
+                if isinstance(s, ast.Assign) and len(s.targets) == 1 and spelled(s.targets[0]) == name
+                else None
+                for s in made
+            }
+            return found.pop() if len(found) == 1 else None
+        case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]) if _is_ignored(right):
+            return labels_of(tree, function, left, names)
+        case ast.Call(func=ast.Attribute(value=inner, attr="ne"), args=[right]) if _is_ignored(right):
+            return labels_of(tree, function, inner, names)
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in SAME:
+            return marks_scored(tree, function, inner, names, depth + 1)
+        case ast.Subscript(value=inner, slice=key) if is_shifted(key):
+            whole = marks_scored(tree, function, inner, names, depth + 1)
+            return "shifted" if whole == "whole" else None
+        case _:
+            return None
 
 
-def _made(tree: Tree, key: str | None) -> Iterator[ast.Assign | ast.AnnAssign]:
-    """What is assigned to a name, anywhere in the file."""
-    for node in ast.walk(tree.root):
-        match node:
-            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if key == spelled(target):
-                yield node
-            case _:
-                pass
+def counts_scored(tree: Tree, function: Function, node: ast.expr, names: frozenset[str]) -> str | None:
+    """The same of a count: the sum of such a mask, guarded against zero or not."""
+    inner = divisor_count(node)
+    match inner:
+        case ast.Name(id=name):
+            made = bound(tree, function, name, inner.lineno)
+            if len(made) == 1 and isinstance(made[0], ast.Assign) and spelled(made[0].targets[0]) == name:
+                return counts_scored(tree, function, made[0].value, names)
+            return None
+        case ast.Call(func=ast.Attribute(value=mask, attr="sum"), args=[], keywords=[]):
+            return marks_scored(tree, function, mask, names)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="sum"), args=[mask], keywords=[]):
+            return marks_scored(tree, function, mask, names)
+        case _:
+            return None
 
 
-def _named(nodes: list[ast.expr] | list[ast.Module]) -> set[str]:
-    """The kinds of the classes that code names; imports alone make nothing."""
-    found = set()
-    for node in nodes:
-        for part in ast.walk(node):
-            match part:
-                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str() as name):
-                    found |= {kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, name)}
-                case _:
-                    pass
-    return found
+def _is_ignored(node: ast.expr) -> bool:
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=100)):
+            return True
+        case ast.Constant(value=value):
+            return value == _IGNORED
+        case _:
+            return False

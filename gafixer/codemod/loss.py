@@ -23,8 +23,8 @@ from gafixer.codemod.count import (
     stripped,
     unparsed,
 )
-from gafixer.codemod.labels import kinds, labels_count
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
+from gafixer.codemod.scored import kinds, labels_count
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:

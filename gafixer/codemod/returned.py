@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gafixer.codemod.count import SAME
+from gafixer.codemod.labels import bound, counts_scored
 from gafixer.codemod.plan import DeclinedError
-from gafixer.codemod.scored import bound, counts_scored
 from gafixer.codemod.tree import spelled
 from gafixer.data.losses import FUNCTIONS, MODULES
 

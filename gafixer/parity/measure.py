@@ -16,7 +16,7 @@ import torch
 from gafixer.parity.batches import Variant, variants, window_for
 from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import Figures, compare
-from gafixer.parity.inputs import Feed, Style
+from gafixer.parity.inputs import Feed, Style, number
 from gafixer.parity.models import BuildError, TinyModel, builds
 from gafixer.parity.ranks import drive_launched, drive_ranks
 from gafixer.parity.reference import NoLossError, Witness, witness
@@ -109,10 +109,14 @@ def _fed(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> C
         asked = _UNMARKED.search(str(error))
         if asked is None:
             raise
-        rows = sum(
-            window_for(tiny.model, tiny.head.task, variant, microbatches=setting.steps * setting.processes).sizes
-        )
-        return _case(tiny, variant, Feed(style, asked[1].lower(), int(asked[2]) // rows), setting)
+        kind, features = asked[1].lower(), int(asked[2])
+    plain = window_for(tiny.model, tiny.head.task, variant, microbatches=setting.steps * setting.processes)
+    marks = features // sum(plain.sizes)
+    try:
+        return _case(tiny, variant, Feed(style, kind, marks), setting)
+    except (RuntimeError, ValueError):  # some count the features' elements
+        width = number(tiny.config, "hidden_size", "d_model", default=1)
+        return _case(tiny, variant, Feed(style, kind, marks // width), setting)
 
 
 def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
