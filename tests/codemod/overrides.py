@@ -61,7 +61,7 @@ class Override:
     """A module and the name of the loss that a window of it should have.
 
     `runs` says that it runs as it is (it takes what Trainer hands over), `first` the release from which on it can be
-    mended by itself. What is `called` by Trainer and is none can't be where Accelerate divides once more (5.2 to 5.5.3).
+    mended by itself. What is `called` by Trainer can't be where Accelerate divides once more (5.2 to 5.5.3).
     """
 
     source: str
