@@ -166,6 +166,11 @@ class _Scan(click.Command):
     type=click.Choice(["private", "import"]),
     help="Fixes add a private function, or import gafixer.accumulate.  [default: private]",
 )
+@click.option(
+    "--strategy",
+    type=click.Choice(["auto", "rescale", "read-ahead"]),
+    help="Fixes divide the gradients, or let the loader look ahead.  [default: auto, what fits]",
+)
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
 @click.option("--ignore-noqa", is_flag=True, help="Report also what comments silence.")
@@ -213,7 +218,11 @@ def _internal(error: Exception) -> int:
 
 
 def main() -> NoReturn:
-    """The `gafixer` command: no traceback for anything a user can do."""
+    """The `gafixer` command: no traceback for anything a user can do, but for what a script that it runs raises."""
+    if sys.argv[1:2] == ["run"]:
+        from gafixer import run
+
+        sys.exit(run.main(sys.argv[2:]))
     try:
         code = cli.main(prog_name="gafixer", standalone_mode=False)
     except click.ClickException as error:

@@ -10,7 +10,7 @@ from gafixer.files import Glob
 from gafixer.findings import Severity
 from gafixer.report import Format
 from gafixer.selection import nearest
-from gafixer.settings import Helpers, Hierarchy, Layer, SettingsError
+from gafixer.settings import Helpers, Hierarchy, Layer, SettingsError, Strategy
 
 __all__ = ["Options", "hierarchy", "neighbour", "reject"]
 
@@ -48,6 +48,7 @@ class Options:
     show_fixes: bool
     exit_non_zero_on_fix: bool
     helpers: str | None
+    strategy: str | None
     ignore_noqa: bool
     add_ignore: str | None
     baseline: str | None
@@ -114,6 +115,7 @@ def _typed(options: Options, here: str) -> Layer:
         extend_exclude=tuple(Glob(word, here) for word in options.extend_exclude or ()),
         target_transformers=_target(options.target_transformers, here),
         helpers=Helpers(options.helpers) if options.helpers else None,
+        strategy=Strategy(options.strategy) if options.strategy else None,
         unsafe_fixes=options.unsafe_fixes,
         ignore_comments=options.ignore_noqa or None,
     )

@@ -243,6 +243,7 @@ FIXED: dict[str, Row] = {
     "a fix that assumes": (["scan", "dist/assumed.py", *DECLARED, "--fix"], 1, "GA101 mean-over-steps", "found 1 err"),
     "a fix that may assume": (["scan", "dist/assumed.py", *DECLARED, "--fix", "--unsafe-fixes"], 0, "", "fixed 1 find"),
     "fix with an import": (["scan", "dist/loop.py", "--diff", "--helpers", "import"], 1, "gafixer.accumulate", "would"),
+    "fix another way": (["scan", "dist/loop.py", "--fix", "--strategy", "read-ahead"], 1, "rescale", "found 1 error"),
     "fix of a comment": (["scan", "dist/idle.py", "--fix"], 0, "", "fixed 1 finding in 1 file"),
 }
 
@@ -290,9 +291,9 @@ def test_every_exit_code_has_a_row() -> None:
 
 def test_interrupted(project: Path) -> None:
     """Ctrl-C ends it with 130 and no word, but for the line end that click puts behind `^C`."""
-    (project / "wait.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
+    (project / "wait.py").write_text("wait")
     command = subprocess.Popen(
-        [*REAL, "run", "wait.py"], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*FAKE, "scan", "wait.py"], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with command:
         assert command.stdout is not None

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, evidence, given, ignite, implicit, models, roots, terms, windows
+from gafixer.analysis import algebra, evidence, given, ignite, implicit, models, outside, roots, terms, windows
 from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, ModelLoss, Scale, Site, Variation
@@ -90,6 +90,8 @@ class _Maker:
         framework_steps = told.value if told is not None else None
         found, *others = self._terms(backward, window, framework_steps)
         steps = window.steps if window.steps is not None else framework_steps
+        written = None if steps is None else given.written(re.split(r"\W+", text(steps))[-1], self._settings)
+        where = told.where if told is not None and told.where is not None else written.where if written else None
         return Site(
             backward=backward,
             window=window,
@@ -101,8 +103,8 @@ class _Maker:
             source=self._text,
             reported=lambda event: self._reported(event, window),
             steps=steps,
-            steps_default=_default(steps),
-            steps_given=told.where if told is not None else None,
+            steps_default=_default(steps, written),
+            steps_given=where,
             accumulates=self._accumulates(window, steps, framework_steps) and not self._is_probe(backward, window),
             by_epoch=window.loop is not None and window.loop.trips is None,
             ranks=self._search(_ranks),
@@ -112,8 +114,13 @@ class _Maker:
             models=lambda term: self._models(term, backward, window),
         )
 
+    @property
+    def _settings(self) -> tuple[outside.Setting, ...]:
+        return self._project.settings(self._module.path)
+
     def _place(self, spot: Spot) -> Place:
-        return self._modules.get(spot.path, self._module).place(spot)
+        module = self._modules.get(spot.path, self._module if spot.path == self._module.path else None)
+        return outside.place(spot) if module is None else module.place(spot)
 
     def _search(self, look: Callable[[Module], Evidence | None]) -> Evidence | None:
         return next((found for m in self._around.modules if (found := m.once(look)) is not None), None)
@@ -146,21 +153,22 @@ class _Maker:
         match backward.framework:
             case Framework.ACCELERATE:
                 seen = accelerate_steps(backward.subject, self._around.modules)
-                if seen is None and window.shape is Shape.FRAMEWORK:
+                found = given.accelerate(seen, self._settings)
+                if seen is None and found is None and window.shape is Shape.FRAMEWORK:
                     return given.Given(Sym("gradient_accumulation_steps"))
-                return None if seen is None or seen == Const(1) else given.Given(seen)
+                return found
             case Framework.DEEPSPEED:
-                return given.deepspeed(self._around.modules, self._project.settings(self._module.path))
+                return given.deepspeed(self._around.modules, self._settings)
             case Framework.IGNITE:
                 steps = ignite.given(backward.subject)
                 return None if steps is None or steps == Const(1) else given.Given(steps)
             case Framework.COMPOSER:
-                return given.composer(self._around.modules, self._project.settings(self._module.path))
+                return given.composer(self._around.modules, self._settings)
             case Framework.TRAINER if backward.subject is not None:
                 return given.Given(Sym("gradient_accumulation_steps"))
             case Framework.LIGHTNING if backward.subject == AUTOMATIC:
-                found = given.lightning(self._around.modules, self._project.settings(self._module.path))
-                return None if found is None or found.value == Const(1) else found
+                told = given.lightning(self._around.modules, self._settings)
+                return None if told is None or told.value == Const(1) else told
             case _:
                 return None
 
@@ -316,9 +324,11 @@ def _is_masked(atom: Atom, found: list[Division]) -> bool:
     )
 
 
-def _default(steps: Value | None) -> float | None:
+def _default(steps: Value | None, written: outside.Setting | None) -> float | None:
+    """The number that a number of steps is unless somebody says otherwise, where one is written."""
     match steps:
         case Const() | Sym(default=Const()):
             return algebra.number(steps if isinstance(steps, Const) else steps.default or Const(None))
         case _:
-            return None
+            default = written is not None and written.source is outside.Source.DEFAULT and written.value > 0
+            return float(written.value) if written is not None and default else None

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gafixer.analysis.outside import Source
 from gafixer.analysis.site import Evidence
 from gafixer.analysis.values import Const, Spot, Sym, Value
 from gafixer.data.frameworks import COMPOSER_COUNT, COMPOSER_EXACT, COMPOSER_SIZE
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.outside import Setting
     from gafixer.analysis.source import Module
 
-__all__ = ["Given", "composer", "deepspeed", "lightning"]
+__all__ = ["Given", "accelerate", "composer", "deepspeed", "lightning", "written"]
 
 _LIGHTNING_KEY = "accumulate_grad_batches"
 _STEPS_KEY = "gradient_accumulation_steps"
@@ -70,6 +71,21 @@ def deepspeed(modules: Iterable[Module], settings: Iterable[Setting]) -> Given:
     return Given(Sym(_STEPS_KEY))
 
 
+def accelerate(seen: Value | None, settings: Iterable[Setting]) -> Given | None:
+    """What an Accelerator divides by: `seen` is what the code gives it; its configuration overrides that."""
+    own = [s for s in settings if s.source is Source.ACCELERATE and s.key == _STEPS_KEY]
+    outside = _of(own) if any(s.value != 1 for s in own) else None
+    if seen is None or seen == Const(1):
+        return outside
+    return Given(seen, None if outside is None else outside.where)
+
+
+def written(name: str, settings: Iterable[Setting]) -> Setting | None:
+    """Where a number of steps that the code calls `name` is given: a file or a command before a default."""
+    own = [s for s in settings if s.key == name.lower() and s.source is not Source.ACCELERATE]
+    return max(own, key=lambda s: (s.value != 1, s.source is Source.FILE), default=None)
+
+
 def composer(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | None:
     """What splits a batch into microbatches. None: nothing does, or their shares are made exact for tokens."""
     modules = list(modules)
@@ -86,7 +102,7 @@ def composer(modules: Iterable[Module], settings: Iterable[Setting]) -> Given | 
 
 def _of(settings: list[Setting]) -> Given:
     """Of several files the one that accumulates: somebody starts it that way."""
-    chosen = next((s for s in settings if s.value != 1), settings[0])
+    chosen = max(settings, key=lambda s: (s.value != 1, s.source is not Source.DEFAULT))
     value = Const(chosen.value) if chosen.value == 1 else Sym(chosen.key, default=Const(chosen.value))
     return Given(value, chosen.where)
 

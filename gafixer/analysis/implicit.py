@@ -23,10 +23,12 @@ from gafixer.analysis.values import (
     Element,
     External,
     Func,
+    Kind,
     Mapping,
     Sequence,
     Spot,
     Sym,
+    Term,
     Value,
 )
 from gafixer.data.frameworks import COMPOSER_MODELS, STEPS_NAME
@@ -151,7 +153,7 @@ def _trainer(run: Interpreter, module: Module, cls: ClassRef) -> Run | None:
     batch = Element(Sym("batches"), loop.id)
     loss = _first(calls.call(run, run.attribute(made, compute.name), [Sym("model"), batch], keywords, loop.spot))
     told = overrides.told_to_divide(cls, classes, module)
-    if not told and not _divides(loss):
+    if not _is_own(loss) or not (told or _divides(loss)):
         return None
     subject = External("transformers.Trainer") if told else None
     run.emit(EventKind.BACKWARD, _returned(compute, module), loss, subject, Framework.TRAINER)
@@ -170,14 +172,23 @@ def _first(result: Value) -> Value:
             return result
 
 
+def _is_own(loss: Value) -> bool:
+    """Whether a loss is made here, and is not only a model's."""
+    return any(term.atom is not None and term.atom.kind in {Kind.LOSS, Kind.REDUCED} for term in _terms(loss))
+
+
 def _divides(loss: Value) -> bool:
     """Whether a loss was divided by the number of steps."""
+    factors = (factor for term in _terms(loss) for factor in term.factors)
+    return any(factor.power < 0 and STEPS_NAME.search(text(factor.value)) for factor in factors)
+
+
+def _terms(loss: Value) -> list[Term]:
+    """The terms of all values that a loss may have."""
     if isinstance(loss, Choice):
-        return any(map(_divides, loss.options))
+        return [term for option in loss.options for term in _terms(option)]
     whole = algebra.poly(loss)
-    return whole is not None and any(
-        factor.power < 0 and STEPS_NAME.search(text(factor.value)) for term in whole.terms for factor in term.factors
-    )
+    return list(whole.terms) if whole is not None else []
 
 
 # -- Composer --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import os
 import re
@@ -11,30 +12,55 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Evidence
 from gafixer.analysis.values import Spot
-from gafixer.data.settings import EXTENSIONS, KEYS, NAMES, SKIPPED
+from gafixer.data.settings import EXTENSIONS, MENTIONED, NAMED, NAMES, SKIPPED
+from gafixer.findings import Place, Position, Span
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-__all__ = ["Setting", "files", "nearest", "read", "settings", "text"]
+__all__ = ["Setting", "Source", "files", "nearest", "place", "read", "settings", "text"]
 
 #: Files that are looked into, bytes of one, and folders below the root.
 _MOST_FILES = 3000
 _MOST_BYTES = 200_000
 _DEEPEST = 9
 
-_KEY = "|".join(sorted(KEYS, key=len, reverse=True))
 #: `key: 4`, `key = 4`, `"key": 4`, `--key 4`, `--key=4`, and two strings of a list.
-_WRITTEN = re.compile(rf"(?P<key>{_KEY})[\"']?(?:[ \t]*[:=][ \t]*|[ \t]+|,[ \t]*)[\"']?(?P<value>\d+)\b(?![.\w])")
+_WRITTEN = re.compile(
+    rf"(?P<key>{NAMED})[\"']?(?:[ \t]*[:=][ \t]*|[ \t]+|,[ \t]*)[\"']?(?P<value>\d+)\b(?![.\w])", re.IGNORECASE
+)
+#: The defaults of an argument parser, and of a dataclass.
+_ARGUMENT = re.compile(
+    rf"add_argument\(\s*(?:[\"']-\w[\"']\s*,\s*)?[\"']--(?P<key>{NAMED})[\"'][^#]{{0,200}}?\bdefault\s*=\s*(?P<value>\d+)\b",
+    re.IGNORECASE,
+)
+_FIELD = re.compile(
+    rf"^[ \t]+(?P<key>{NAMED})[ \t]*:[ \t]*(?:Optional\[)?int\b[^=\n]*=[ \t]*(?:field\(\s*default[ \t]*=[ \t]*)?"
+    r"(?P<value>\d+)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+#: `accelerate launch` whose script is still to come, and how far back a command begins.
+_LAUNCHED = re.compile(r"accelerate launch(?:(?!\.py\b)[^\n]|\\\n)*$")
+_COMMAND = 600
+_OWN_CONFIGURATION = re.compile(r"^[ \t]*[\"']?(?:compute_environment|distributed_type)[\"']?[ \t]*:", re.MULTILINE)
+
+
+class Source(enum.Enum):
+    """Who gives a number of steps."""
+
+    FILE = "a file of settings, or a command"
+    DEFAULT = "the default of an argument"
+    ACCELERATE = "Accelerate's own configuration, flag or variable"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A number of steps that a file gives: `key` is the name that the framework knows it by."""
+    """A number of steps that a file gives: `key` is the name that the framework, or the code, knows it by."""
 
     key: str
     value: int
     where: Evidence
+    source: Source = Source.FILE
 
 
 def settings(root: Path) -> tuple[Setting, ...]:
@@ -43,6 +69,11 @@ def settings(root: Path) -> tuple[Setting, ...]:
     for path in files(root, EXTENSIONS, NAMES):
         found += read(text(path), _shown(path))
     return tuple(found)
+
+
+def place(spot: Spot) -> Place:
+    """A spot of a file that is no module."""
+    return Place(spot.path, Span(Position(spot.row, spot.column + 1), Position(spot.end_row, spot.end_column + 1)))
 
 
 def nearest(found: tuple[Setting, ...], importer: str) -> tuple[Setting, ...]:
@@ -67,17 +98,36 @@ def text(path: Path) -> str:
 
 def read(source: str, shown: str) -> Iterator[Setting]:
     """The settings in a file; `shown` is the path that their places carry."""
-    for match in _WRITTEN.finditer(source):
-        start = source.rfind("\n", 0, match.start()) + 1
-        before = source[start : match.start()]
+    if not MENTIONED.search(source):
+        return
+    found = [(match, _by(source, match)) for match in _WRITTEN.finditer(source)]
+    if shown.endswith(".py"):
+        found += [(match, Source.DEFAULT) for match in (*_ARGUMENT.finditer(source), *_FIELD.finditer(source))]
+    for match, by in sorted(found, key=lambda pair: pair[0].start()):
+        begin = match.start("key")
+        start = source.rfind("\n", 0, begin) + 1
+        before = source[start:begin]
         if before.lstrip().startswith(("#", "//")):
             continue
         row = source.count("\n", 0, start) + 1
         column = len(before.encode())
-        spot = Spot(shown, row, column, row, column + len(match[0].encode()))
-        yield Setting(
-            KEYS[match["key"]], int(match["value"]), Evidence(spot, f"{match['key']} is {match['value']} here")
-        )
+        told = source[begin : match.end()].partition("\n")[0]
+        spot = Spot(shown, row, column, row, column + len(told.encode()))
+        default = " by default" if by is Source.DEFAULT else ""
+        evidence = Evidence(spot, f"{match['key']} is {match['value']}{default} here")
+        yield Setting(_key(match["key"]), int(match["value"]), evidence, by)
+
+
+def _key(written: str) -> str:
+    """A name as code spells it; Accelerate's own variable means its argument."""
+    return written.lower().replace("-", "_").removeprefix("accelerate_")
+
+
+def _by(source: str, match: re.Match[str]) -> Source:
+    """Who reads a number: Accelerate its variable, its configuration, and what its launcher gets before a script."""
+    launched = _LAUNCHED.search(source[max(0, match.start() - _COMMAND) : match.start()]) is not None
+    own = match["key"].startswith("ACCELERATE_") or _OWN_CONFIGURATION.search(source) is not None
+    return Source.ACCELERATE if launched or own else Source.FILE
 
 
 def files(root: Path, extensions: tuple[str, ...], names: Container[str] = ()) -> Iterator[Path]:

@@ -15,6 +15,7 @@ from gafixer.codemod.plan import DeclinedError, Plan, merge
 from gafixer.codemod.read_ahead import read_ahead
 from gafixer.codemod.rescale import rescale
 from gafixer.findings import Applicability
+from gafixer.settings import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,7 +46,7 @@ def window_key(site: Site) -> object:
     return window.step.spot if window.step is not None else site.backward.spot
 
 
-def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]]) -> Plan:
+def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]], strategy: Strategy) -> Plan:
     """The plan of a window.
 
     Raises:
@@ -53,10 +54,10 @@ def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]]) -> Plan
     """
     sites = [(site, {f.code for f in said}) for site, said in group]
     peers = frozenset(site.backward.spot for site, _ in sites)
-    return merge([_of_site(tree, site, codes, peers) for site, codes in sites])
+    return merge([_of_site(tree, site, codes, peers, strategy) for site, codes in sites])
 
 
-def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) -> Plan:
+def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot], strategy: Strategy) -> Plan:
     if codes & _NONE:
         raise DeclinedError("there is no automatic fix for this")
     if "GA208" in codes:
@@ -75,7 +76,7 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) ->
     if codes & (_RESCALED | ({"GA103"} if twice and _needs_rescale(site) else set())) or (
         codes & _LEFT_OVER and _is_by_steps(site)
     ):
-        plans.append(_divided(tree, site, peers))
+        plans.append(_divided(tree, site, peers, strategy))
         codes = codes - {"GA501"}  # the rescale sees to the reports
     plans += [mend(tree, site) for code, mend in _SCALED if code in codes]
     for code, kind, make in _MOVED:
@@ -90,10 +91,26 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot]) ->
     return made
 
 
-def _divided(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
-    """Divide by the window's items where gradients, or the loss, can be touched."""
+def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy) -> Plan:
+    """Divide by the window's items where gradients, or the loss, can be touched.
+
+    Raises:
+        DeclinedError: what fits here is not the way that was asked for.
+    """
     match site.framework:
         case Framework.DEEPSPEED:
+            fits = {Strategy.READ_AHEAD}
+        case Framework.TORCH | Framework.FABRIC:
+            fits = {Strategy.RESCALE, Strategy.READ_AHEAD}
+        case _:
+            fits = {Strategy.RESCALE}
+    if strategy not in {Strategy.AUTO, *fits}:
+        (only,) = fits
+        raise DeclinedError(f'only strategy "{only.value}" fits here, and "{strategy.value}" is asked for')
+    match site.framework:
+        case Framework.DEEPSPEED:
+            return read_ahead(tree, site)
+        case Framework.TORCH | Framework.FABRIC if strategy is Strategy.READ_AHEAD:
             return read_ahead(tree, site)
         case Framework.LIGHTNING if site.backward.subject == AUTOMATIC:
             return in_hook(tree, site)

@@ -97,12 +97,13 @@ class Fixer:
             for site, every, _ in group
         ]
         try:
-            plan = subjects.plan(self._tree, [(site, said) for site, said in asked if said], self._target)
+            spoken = [(site, said) for site, said in asked if said]
+            plan = subjects.plan(self._tree, spoken, self._target, self._settings.strategy)
             new = self.apply([plan])
         except (ValueError, RecursionError) as error:  # numbers and nesting that `ast.unparse` refuses
             raise DeclinedError("its expressions can't be written out again") from error
         expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
-        more = self._check(new, expected)
+        more = self._check(new, expected + Counter(plan.left))
         if not more:
             return Fix(plan.applicability, plan.message, edits.between(self._tree.source, new)), plan
         if self._rounds == 0 or only is not None:

@@ -147,10 +147,10 @@ def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
     try:
         terms = []
         for term in model.terms:
-            path = term.atom.spot.path
-            if path not in files:
-                return None  # a part of its loss could not be followed
-            other = Tree(files[path], path)
+            source = files.get(term.atom.spot.path)
+            if source is None:  # a part of the loss that the model's own files don't make
+                return None
+            other = Tree(source, term.atom.spot.path)
             node = other.expression(term.atom.spot)
             forward = _forward(other, model.name)
             if node is None or forward is None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.loss import Summed
     from gafixer.codemod.tree import Tree
 
-__all__ = ["rescale"]
+__all__ = ["going_backward", "rescale"]
 
 _WRONG = {Divisor.STEPS, Divisor.SAMPLES, Divisor.LOCAL_ITEMS}
 
@@ -267,7 +267,7 @@ def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:
 
 def _multiplied(tree: Tree, site: Site, place: Layout, parts: set[Part], own: str) -> set[Part]:
     """Multiply what goes backward by its count, since it stays a mean."""
-    value = _going_backward(place.call)
+    value = going_backward(place.call)
     spot = spot_of(tree, value)
     kept = value
     for part in [p for p in parts if isinstance(p, Unwrap) and p.spot == spot]:
@@ -292,7 +292,7 @@ def _inside(part: Part, spot: Spot) -> bool:
     return (spot.row, spot.column) <= start and end <= (spot.end_row, spot.end_column)
 
 
-def _going_backward(call: ast.Call) -> ast.expr:
+def going_backward(call: ast.Call) -> ast.expr:
     """The loss in a backward call, out of the scaler that it goes through."""
     assert isinstance(call.func, ast.Attribute)
     value = call.args[0] if call.args and not isinstance(call.args[0], ast.Constant) else call.func.value

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.plan import Plan
     from gafixer.codemod.tree import Tree
     from gafixer.findings import Finding
+    from gafixer.settings import Strategy
 
 __all__ = ["Subject", "key", "plan"]
 
@@ -29,14 +30,14 @@ def key(subject: Subject) -> object:
     return window_key(subject) if isinstance(subject, Site) else (type(subject), subject.spot)
 
 
-def plan(tree: Tree, group: Sequence[tuple[Subject, Sequence[Finding]]], target: Target) -> Plan:
+def plan(tree: Tree, group: Sequence[tuple[Subject, Sequence[Finding]]], target: Target, strategy: Strategy) -> Plan:
     """The plan of a group.
 
     Raises:
         DeclinedError: a part can't be done, or two parts contradict each other.
     """
     sites = [(subject, said) for subject, said in group if isinstance(subject, Site)]
-    plans = [compose(tree, sites)] if sites else []
+    plans = [compose(tree, sites, strategy)] if sites else []
     for subject, said in group:
         codes = {finding.code for finding in said}
         match subject:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours
 from gafixer.analysis.overrides import Kind
-from gafixer.codemod.handed import Handed, NotPerItemError, Scope, hand
+from gafixer.codemod.handed import Handed, Scope, hand
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Parameter, Plan, Remove, Replace, Spread, Where
 from gafixer.codemod.returned import Leaf, Made, is_super, leaves, returned
-from gafixer.codemod.switches import after_init, divided_again, plain_mean
+from gafixer.codemod.switches import after_init, divided_again, plain_mean, refuse_again
 from gafixer.codemod.text import indent, with_arguments
 from gafixer.codemod.tree import spelled
 from gafixer.data.transformers import COUNT, LABELS, Division
@@ -167,6 +167,8 @@ def _divided(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: f
     if not found:
         raise DeclinedError("the loss could not be followed")
     method = site.kind is Kind.METHOD
+    if not method:
+        refuse_again(target)
     own = _self(function)
     factor = tuple(line.replace("{self}", own) for line in _FACTOR) if method else ()
     scope = Scope(tree, function, COUNT, names, factor=factor)
@@ -262,8 +264,8 @@ def _left_to_trainer(
         raise reason
     missing = {p for p in taken if isinstance(p, Parameter)} if site.missing else set()
     parts = plain_mean(tree, cls, target) | missing
-    rest = "" if isinstance(reason, NotPerItemError) else "; a mean of the microbatches' means is left"
-    return Plan(parts, Applicability.UNSAFE, f"Tell Trainer that this loss is a plain mean ({reason}){rest}")
+    message = f"Tell Trainer that this loss is a plain mean ({reason}): a mean of the microbatches' means is left"
+    return Plan(parts, Applicability.UNSAFE, message, left=frozenset({"GA101"}))
 
 
 def _flipped(tree: Tree, site: OverrideSite, function: ast.FunctionDef) -> Plan:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["EXTENSIONS", "KEYS", "NAMES", "SKIPPED"]
+import re
 
-#: How it is spelled -> the name that the framework knows it by.
-KEYS = {
-    "gradient_accumulation_steps": "gradient_accumulation_steps",
-    "gradient-accumulation-steps": "gradient_accumulation_steps",
-    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "gradient_accumulation_steps",
-    "accumulate_grad_batches": "accumulate_grad_batches",
-    "accumulate-grad-batches": "accumulate_grad_batches",
-    "device_train_microbatch_size": "device_train_microbatch_size",
-}
+__all__ = ["EXTENSIONS", "MENTIONED", "NAMED", "NAMES", "SKIPPED"]
+
+#: Names of a number of steps (or of what a batch is split into), as flags, keys, variables and fields.
+NAMED = (
+    r"(?<![\w.])(?:[a-z]\w*[_-])?(?:accum\w*|grad[_-]?acc\w*)(?:[_-]\w+)*|(?<![\w.])accumulate[_-]grad[_-]batches"
+    r"|device_train_microbatch_size|(?<![\w.])update[_-]freq|(?<![\w.])(?:num[_-]|n[_-])?micro[_-]?(?:batches|steps)"
+)
+#: What a file must hold for one of them to be in it.
+MENTIONED = re.compile(r"accum|grad[_-]?acc|micro|update[_-]freq", re.IGNORECASE)
 
 #: Files that may say it: DeepSpeed and Accelerate configurations, Hydra and Lightning ones, launch scripts.
 EXTENSIONS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gafixer.parity import media
-from gafixer.parity.inputs import IGNORED, Draw, Style, text
+from gafixer.parity.inputs import IGNORED, Draw, Feed, text
 from gafixer.parity.models import LABELS
 from gafixer.parity.tasks import Problem, Task
 from gafixer.parity.windows import Window, split
@@ -28,13 +28,15 @@ RAGGED = (3, 2, 2, 1)
 class Variant:
     """One way to train a head: what its targets look like and how the window is split.
 
-    `first_scored` makes the first label of each row one that counts: a causal head shifts it away.
+    `first_scored` makes the first label of each row one that counts: a causal head shifts it away. `images` asks for
+    an image beside each text, from models that see.
     """
 
     name: str
     sizes: tuple[int, ...] = EVEN
     problem: Problem | None = None
     first_scored: bool = False
+    images: bool = False
 
 
 _LANGUAGE = (Variant("first label ignored"), Variant("first label scored", first_scored=True))
@@ -46,7 +48,7 @@ _PROBLEMS = tuple(
 )
 _VARIANTS: dict[Task, tuple[Variant, ...]] = {
     Task.CAUSAL_LM: _LANGUAGE,
-    Task.CONDITIONAL_GENERATION: _LANGUAGE,
+    Task.CONDITIONAL_GENERATION: (*_LANGUAGE, Variant("with images", images=True)),
     Task.SEQUENCE_CLASSIFICATION: _PROBLEMS,
     Task.IMAGE_CLASSIFICATION: _PROBLEMS,
     Task.VIDEO_CLASSIFICATION: _PROBLEMS,
@@ -78,6 +80,7 @@ def _language(draw: Draw, variant: Variant) -> dict[str, Any]:
         # The targets are a text of their own, their lengths the other way round.
         ids, mask = text(draw.model.config, draw.lengths[::-1], draw.generator)
     labels = ids.masked_fill(mask == 0, IGNORED)
+    labels[:, : draw.feed.marks] = IGNORED
     if not variant.first_scored:
         labels[:, 0] = IGNORED
     return {**inputs, "labels": labels}
@@ -206,7 +209,7 @@ def window_for(
     variant: Variant,
     *,
     microbatches: int = 4,
-    style: Style = Style.PLAIN,
+    feed: Feed = Feed(),  # noqa: B008  # frozen
     seed: int = 3,
 ) -> Window:
     """A window for the model.
@@ -218,5 +221,5 @@ def window_for(
     if make is None:
         raise NotImplementedError(f"no batch is known for {task.value}")
     sizes = _repeated(variant.sizes, microbatches)
-    draw = Draw(model, _repeated(_LENGTHS, sum(sizes)), torch.Generator().manual_seed(seed), style)
+    draw = Draw(model, _repeated(_LENGTHS, sum(sizes)), torch.Generator().manual_seed(seed), feed)
     return split(make(draw, variant), sizes)

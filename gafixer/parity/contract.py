@@ -27,7 +27,9 @@ def observe(case: Case) -> Contract:
     """The contract that one case shows, the patch being off; without a trainer's verdict."""
     batch = case.window.whole()
     calls = _calls(case.tiny.model, batch)
-    ignored = next((call["ignore_index"] for call in calls if _classifies(call)), None)
+    # Where the targets are positions, what is ignored is the length of a row, not a label.
+    labelled = calls if "labels" in batch else []
+    ignored = next((call["ignore_index"] for call in labelled if _classifies(call)), None)
     return Contract(_shifts(batch, calls), ignored, _count(case.tiny.model, batch), {})
 
 

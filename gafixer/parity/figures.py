@@ -20,6 +20,7 @@ FLOOR = 1e-6
 # reference are another gradient, not rounding: this, or a few roundings of a coarser number.
 _SAME = 1e-3
 _ROUNDINGS = 8
+_ALIGNED = 0.9999  # a cosine above this is a matter of scale alone
 
 
 class Held(enum.Enum):
@@ -76,9 +77,11 @@ class Figures:
             case Verdict.PARITY:
                 return "the step has the gradient of its whole window"
             case Verdict.SUM_OF_MEANS:
-                return f"microbatch means are added up and divided by nothing: {self.ratio:.4g} times the reference"
+                words = f"microbatch means are added up and divided by nothing: {self.ratio:.4g} times the reference"
+                return words if self.cosine > _ALIGNED else f"{words}, cosine {self.cosine:.3f}"
             case Verdict.MEAN_OF_MEANS:
-                return "a mean of means: every microbatch weighs the same, however many items it has"
+                words = "a mean of means: every microbatch weighs the same, however many items it has"
+                return f"{words} (cosine {self.cosine:.3f})"
             case Verdict.SCALED:
                 return f"the right direction, {self.ratio:.4g} times the length: a wrong divisor"
             case Verdict.WEIGHTS:

@@ -15,10 +15,11 @@ from gafixer.parity.sizes import LENGTH, VOCABULARY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["IGNORED", "Draw", "Style", "number", "text"]
+__all__ = ["IGNORED", "Draw", "Feed", "Style", "number", "text"]
 
 IGNORED = -100
 _FIRST, _LAST = 10, 80  # ids drawn as text; markers lie outside
+_REGIONS = 4  # of an image, where a detector's features go in
 _SAMPLES = 8000  # of a raw waveform: about 24 frames of a wav2vec front end
 
 
@@ -28,6 +29,15 @@ class Style(enum.Enum):
     PLAIN = enum.auto()
     CHANNELS_FIRST = enum.auto()
     WITH_IMAGES = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """How a model is fed: `marks` tokens at the head of each row stand for what an image, a sound or a film became."""
+
+    style: Style = Style.PLAIN
+    kind: str = "image"
+    marks: int = 0
 
 
 def _configs(config: Any) -> Iterator[Any]:
@@ -82,7 +92,12 @@ class Draw:
     model: Any
     lengths: tuple[int, ...]
     generator: torch.Generator
-    style: Style = Style.PLAIN
+    feed: Feed = Feed()
+
+    @property
+    def style(self) -> Style:
+        """The way that the signature leaves a choice of."""
+        return self.feed.style
 
     @property
     def rows(self) -> int:
@@ -136,6 +151,8 @@ class Draw:
                 return text(config, self.lengths, self.generator)[0]
             case "input_features":
                 return self._features()
+            case "visual_feats" | "visual_pos":
+                return self.random(self.rows, _REGIONS, number(config, f"{name.removesuffix('s')}_dim", default=4))
             case "bbox":
                 return torch.randint(0, 50, (self.rows, LENGTH, 4), generator=self.generator).sort(-1)[0]
             case _ if name.endswith("input_ids"):
@@ -154,7 +171,7 @@ class Draw:
 
     def _wanted(self) -> set[str]:
         """Everything but text and targets: the main input, what has no default, and images where they are asked for."""
-        wanted = {self.main, "bbox"} - {"input_ids"}
+        wanted = {self.main, "bbox", "visual_feats", "visual_pos"} - {"input_ids"}
         if self.style is Style.WITH_IMAGES and self.main != "inputs":  # which is the image itself there
             wanted |= {"pixel_values"}
         for parameter in self.parameters.values():
@@ -171,9 +188,18 @@ class Draw:
         beside = "input_ids" in self.parameters and (not inputs or self.style is Style.WITH_IMAGES)
         return self.main == "input_ids" or required or beside
 
+    def _marked(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Each row behind the tokens that stand for its image."""
+        if not self.feed.marks:
+            return ids, mask
+        names = (f"{self.feed.kind}_token_id", f"{self.feed.kind}_token_index")
+        token = number(self.model.config, *names, default=0)
+        marks = ids.new_full((len(ids), self.feed.marks), token)
+        return torch.cat([marks, ids], 1), torch.cat([torch.ones_like(marks), mask], 1)
+
     def batch(self) -> tuple[dict[str, Any], torch.Tensor, torch.Tensor]:
         """The inputs, with the token ids and the mask that token-level targets are made from."""
-        ids, mask = text(self.model.config, self.lengths, self.generator)
+        ids, mask = self._marked(*text(self.model.config, self.lengths, self.generator))
         found = {name: self.named(name) for name in sorted(self._wanted() - {"input_ids"})}
         inputs = {name: value for name, value in found.items() if value is not None}
         if self._speaks(inputs):

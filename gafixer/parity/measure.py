@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
+import inspect
 import re
 import sys
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ import torch
 from gafixer.parity.batches import Variant, variants, window_for
 from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import Figures, compare
-from gafixer.parity.inputs import Style
+from gafixer.parity.inputs import Feed, Style, number
 from gafixer.parity.models import BuildError, TinyModel, builds
 from gafixer.parity.ranks import drive_launched, drive_ranks
 from gafixer.parity.reference import NoLossError, Witness, witness
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Outcome", "Setting", "Trouble", "cases", "drive_case", "measure_head", "patch", "prepare", "said"]
 
 
+# Transformers' own words where a text has no tokens for what the image became.
+_UNMARKED = re.compile(r"(Image|Audio|Video) features and \w+ tokens do not match,? tokens:? \d+, features:? (\d+)")
 _LIBRARY = re.compile(r"requires the (\w+) library|No module named '([\w.]+)'")
 
 
@@ -42,7 +45,7 @@ class Case:
 
     tiny: TinyModel
     variant: Variant
-    style: Style
+    feed: Feed
     window: Window
     facts: Witness
 
@@ -88,14 +91,32 @@ class Setting:
     launched: bool = False
 
 
-def _case(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
+def _case(tiny: TinyModel, variant: Variant, feed: Feed, setting: Setting) -> Case:
     count = setting.steps * setting.processes
-    made = window_for(tiny.model, tiny.head.task, variant, microbatches=count, style=style)
+    made = window_for(tiny.model, tiny.head.task, variant, microbatches=count, feed=feed)
     window = Window(tuple(copy_of(m, setting.device, setting.dtype) for m in made.microbatches))
     facts = witness(tiny.model.to(setting.device), window)
     if facts.random:
         raise ValueError("two forwards of the same batch differ: the head draws random numbers")
-    return Case(tiny, variant, style, window, facts)
+    return Case(tiny, variant, feed, window, facts)
+
+
+def _fed(tiny: TinyModel, variant: Variant, style: Style, setting: Setting) -> Case:
+    """The case, with as many tokens for images or sounds as the model says that it wants."""
+    try:
+        return _case(tiny, variant, Feed(style), setting)
+    except (RuntimeError, ValueError) as error:
+        asked = _UNMARKED.search(str(error))
+        if asked is None:
+            raise
+        kind, features = asked[1].lower(), int(asked[2])
+    plain = window_for(tiny.model, tiny.head.task, variant, microbatches=setting.steps * setting.processes)
+    marks = features // sum(plain.sizes)
+    try:
+        return _case(tiny, variant, Feed(style, kind, marks), setting)
+    except (RuntimeError, ValueError):  # some count the features' elements
+        width = number(tiny.config, "hidden_size", "d_model", default=1)
+        return _case(tiny, variant, Feed(style, kind, marks // width), setting)
 
 
 def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
@@ -109,7 +130,7 @@ def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
         silent = None
         for style in Style:
             try:
-                return _case(tiny, variant, style, setting)
+                return _fed(tiny, variant, style, setting)
             except (ImportError, NotImplementedError) as error:  # no size helps
                 raise BuildError(said(error)) from error
             except NoLossError as error:
@@ -121,13 +142,27 @@ def prepare(head: Head, variant: Variant, setting: Setting = Setting()) -> Case:
     raise BuildError(failure)
 
 
+def _sees(case: Case) -> bool:
+    """Whether a model that reads text alone could be shown images too."""
+    window, forward = case.window.microbatches[0], inspect.signature(type(case.tiny.model).forward).parameters
+    return "pixel_values" in forward and "input_ids" in window and "pixel_values" not in window
+
+
 def cases(head: Head, setting: Setting = Setting()) -> Iterator[Case | Outcome]:
     """Every variant of a head, ready to be driven; an outcome instead where it can't be built."""
     last: dict[Problem | None, Case] = {}
     for variant in variants(head.task):
+        like = last.get(variant.problem)
+        if variant.images and (like is None or not _sees(like)):
+            continue
         try:
-            like = last.get(variant.problem)
-            case = _case(like.tiny, variant, like.style, setting) if like else prepare(head, variant, setting)
+            match like:
+                case None:
+                    case = prepare(head, variant, setting)
+                case Case() if variant.images:
+                    case = _fed(like.tiny, variant, Style.WITH_IMAGES, setting)
+                case Case():
+                    case = _case(like.tiny, variant, like.feed, setting)
         except Exception as error:  # whatever stops one variant is its reason; the others still run
             yield Outcome(head, variant.name, None, Trouble.NOT_BUILT, said(error), problem=variant.problem)
             continue

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["closing", "head_lines", "header", "to_json"]
 
 _NAME, _VARIANT, _CELL = 42, 22, 34
+_READING = (
+    "ratio: the step's gradient norm over the right one; G microbatches make a window.",
+    "  G or 1/G, cosine 1     a scale: divided by nobody, or twice",
+    "  another, cosine 1      a wrong divisor, such as labels counted that the model shifts away",
+    "  cosine below 1         weights: a mean of means, so the step goes in another direction",
+)
 
 
 def _cell(outcome: Outcome | None) -> str:
@@ -76,6 +82,8 @@ def closing(reports: Sequence[HeadReport], divisions: Sequence[Division], patch:
     if wrong:
         lines += ["", f"{len(wrong)} {'head misses' if len(wrong) == 1 else 'heads miss'} the bound:"]
         lines += [_miss(report) for report in wrong]
+    if any(not pair.before.ok for report in reports for pair in pairs(report) if pair.proven):
+        lines += ["", *_READING]
     return "\n".join(lines) + "\n"
 
 

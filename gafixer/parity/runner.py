@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from gafixer.parity.measure import Outcome, Trouble, measure_head
+from gafixer.parity.measure import Outcome, Trouble, measure_head, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -62,8 +62,11 @@ def _child(head: Head, answers: Connection, work: Callable[[Head], Iterator[Outc
     # CPU seconds, so that a busy machine ends nothing that an idle one would let pass.
     seconds = math.ceil(timeout)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    for outcome in work(head):
-        answers.send(outcome)
+    try:
+        for outcome in work(head):
+            answers.send(outcome)
+    except Exception as error:  # no head may take the others down; what it was is told
+        answers.send(Outcome(head, "", None, Trouble.NOT_BUILT, said(error)))
     answers.send(time.process_time())
     answers.close()
 

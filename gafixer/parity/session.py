@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from gafixer.parity.divides import who_divides
-from gafixer.parity.measure import Setting
 from gafixer.parity.ranks import Launch
 from gafixer.parity.runner import run_heads
 from gafixer.parity.verify import work_with
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from gafixer.parity.divides import Division
     from gafixer.parity.heads import Head
+    from gafixer.parity.measure import Setting
     from gafixer.parity.runner import HeadReport
 
 __all__ = ["Request", "divisions", "measure", "quieten"]

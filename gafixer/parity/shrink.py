@@ -24,6 +24,7 @@ __all__ = ["is_config", "shrink", "sub_configs"]
 _TOKEN = re.compile(r".*_token_(ids?|index|idx)|(.*_)?(image|video|audio)_token|bo[a-z]_token_id|eo[a-z]_token_id")
 _FIRST_TEXT_TOKEN = 10  # below: pad, begin, end; ids from here up to 80 are drawn as text, the rest are markers
 _MAX_NESTING = 4
+_ALWAYS = frozenset({"pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"})
 
 
 def is_config(value: object) -> bool:
@@ -139,8 +140,10 @@ def shrink(config_class: type, plan: Plan, **fixed: Any) -> Any:
             ("bos_token_id", 1),
             ("eos_token_id", 2),
             ("decoder_start_token_id", 2),
+            ("image_token_id", VOCABULARY - 1),
+            ("image_token_index", VOCABULARY - 1),
         ):
-            if getattr(part, name, None) is None:
+            if getattr(part, name, value) is None or (name in _ALWAYS and not hasattr(part, name)):
                 setattr(part, name, value)
     for name, value in fixed.items():
         setattr(config, name, value)

@@ -11,7 +11,7 @@ from torch import Tensor
 from gafixer.patch import flags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 __all__ = ["Call", "Shadows", "backward_divisor", "derives", "is_compiled", "like"]
 

@@ -55,7 +55,7 @@ def takes_count(compute_loss: Callable[..., Any]) -> bool:
 
 
 def keeps_its_scale(compute_loss: Callable[..., Any]) -> bool:
-    """Whether a `compute_loss` is from a library whose losses compare the rows of a microbatch: pairs, groups, negatives.
+    """Whether a `compute_loss` is from a library whose losses compare a microbatch's rows: pairs, groups, negatives.
 
     Such a loss has no reference to meet: another split of the window is another loss.
     """

@@ -7,7 +7,7 @@ whose classes the import system doesn't ask for.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ class ImportWatch:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Followed(spec.loader, self._then)
+                    spec.loader = cast("Loader", _Followed(spec.loader, self._then))
                 return spec
         return None
 

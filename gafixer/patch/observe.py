@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gafixer.patch.items import MICROBATCHES, SAMPLES, Batch, ItemRule, count, match, samples
+from gafixer.patch.record import reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +149,8 @@ def _coefficients(
     inputs = [call.value for call in calls] + ([] if handed is None else [handed])
     if not inputs:
         return [], None
-    grads: list[Tensor | None] = list(torch.autograd.grad(loss, inputs, create_graph=True, allow_unused=True))
+    with reading():
+        grads: list[Tensor | None] = list(torch.autograd.grad(loss, inputs, create_graph=True, allow_unused=True))
     slope = None if handed is None else grads.pop()
     return grads, None if slope is None or handed is None else -handed.detach() * slope
 
@@ -206,7 +208,8 @@ def _scored(call: LossCall, coefficient: Tensor) -> tuple[Tensor, float | None]:
 def _depends(coefficient: Tensor, handed: Tensor | None) -> bool:
     if handed is None or not coefficient.requires_grad:
         return False
-    (slope,) = torch.autograd.grad(coefficient.sum(), handed, retain_graph=True, allow_unused=True)
+    with reading():
+        (slope,) = torch.autograd.grad(coefficient.sum(), handed, retain_graph=True, allow_unused=True)
     return slope is not None
 
 

@@ -130,8 +130,8 @@ def _recorded(
     original: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], handed: Tensor
 ) -> tuple[Any, list[Any]]:
     try:
-        with torch.enable_grad(), recording() as recorder:
-            return original(model, *args, **kwargs, num_items_in_batch=handed), recorder.calls
+        with torch.enable_grad(), recording(handed) as recorder:
+            return original(model, *args, **kwargs, num_items_in_batch=recorder.count), recorder.calls
     except (TypeError, ValueError) as error:
         if COUNT not in str(error):
             raise

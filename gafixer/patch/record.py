@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["LossCall", "Recorder", "recording"]
+__all__ = ["LossCall", "Recorder", "reading", "recording"]
 
 _LOSSES: dict[Callable[..., Any], inspect.Signature] = {
     loss: inspect.signature(loss)
@@ -58,31 +58,71 @@ class LossCall:
 
 
 class Recorder(TorchFunctionMode):
-    """While active, keeps every loss call whose value takes part in autograd, in order."""
+    """While active, keeps every loss call whose value takes part in autograd, in order.
 
-    def __init__(self) -> None:
+    Hooks that wrappers put on the tensors of this forward are for the backward to come: FSDP gathers its weights there,
+    DeepSpeed scales. They stay silent under `reading`.
+
+    `count` is what to hand over for `handed`, a count that requires grad: the same number, which torch's functions take
+    for `handed`. FSDP and checkpoints tie together whatever goes into a layer and requires grad, so the count itself
+    must not.
+    """
+
+    def __init__(self, handed: Tensor | None = None) -> None:
         super().__init__()
         self.calls: list[LossCall] = []
+        self.count = None if handed is None else handed.detach()
+        self._handed = handed
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        value = func(*args, **(kwargs or {}))
+        if func is Tensor.register_hook:
+            tensor, hook = args
+            return func(tensor, _mute_while_reading(hook))
+        kwargs = kwargs or {}
+        if self.count is not None and getattr(func, "__name__", "") != "__get__":
+            args = tuple(self._handed if arg is self.count else arg for arg in args)
+            kwargs = {name: self._handed if arg is self.count else arg for name, arg in kwargs.items()}
+        value = func(*args, **kwargs)
         signature = _LOSSES.get(func)
         if signature is not None and isinstance(value, Tensor) and value.requires_grad:
-            self.calls.append(_call(func, value, signature.bind(*args, **(kwargs or {}))))
+            self.calls.append(_call(func, value, signature.bind(*args, **kwargs)))
             return value.clone()  # heads add to their loss in place; what is kept stays what the call returned
         return value
 
 
+_reading = False
+"""Not a context variable: the autograd engine calls hooks from threads of its own."""
+
+
 @contextlib.contextmanager
-def recording() -> Iterator[Recorder]:
+def reading() -> Iterator[None]:
+    """Take gradients that aren't a step's: the hooks of a recorded forward do nothing inside."""
+    global _reading
+    _reading = True
+    try:
+        yield
+    finally:
+        _reading = False
+
+
+def _mute_while_reading(hook: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    @functools.wraps(hook, assigned=())
+    def muted(grad: Tensor) -> Any:
+        return None if _reading else hook(grad)
+
+    return muted
+
+
+@contextlib.contextmanager
+def recording(handed: Tensor | None = None) -> Iterator[Recorder]:
     """Record a forward. Compiled models run eagerly meanwhile: a compiled forward hides its loss calls."""
     stance = getattr(torch.compiler, "set_stance", None)  # from torch 2.6
     with (
         warnings.catch_warnings(),
         contextlib.nullcontext() if stance is None else stance("force_eager"),
-        Recorder() as recorder,
+        Recorder(handed) as recorder,
     ):
         # A loss may make a number of the count that it was handed, which requires grad here and nowhere else.
         warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True to a scalar")

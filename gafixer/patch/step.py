@@ -181,6 +181,8 @@ class Step:
             if not (self._through_trainer or seen.contract.counted) and flags.keeps_its_scale(call.original):
                 messages.once(self.trainer, "its loss is averaged over microbatches, as it would be", logging.INFO)
                 seen = averaged(seen)
+            elif not seen.contract.terms and seen.contract.settled:
+                messages.once(call.bare, "no loss call on the batch's targets was seen: samples weigh it", logging.INFO)
             self.book.looks[key] = looks = self.book.looks.get(key, 0) + 1
             if seen.contract.settled or looks >= LOOKS:
                 self.book.contracts[key] = seen.contract
@@ -202,9 +204,9 @@ class Step:
         self._hands_count = type(call.bare) not in self.book.refusing
         before = dict(call.inputs) if isinstance(call.inputs, Mapping) else None
         try:
-            with recording() as recorder:
+            with recording(handed) as recorder:
                 self._recorder = recorder
-                return call.run(handed), recorder.calls
+                return call.run(recorder.count), recorder.calls
         except (TypeError, ValueError) as error:
             if not self._hands_count or "num_items_in_batch" not in str(error):
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gafixer.settings.hierarchy import Hierarchy
-from gafixer.settings.model import Helpers, Layer, PerFile, Settings, SettingsError, resolve
+from gafixer.settings.model import Helpers, Layer, PerFile, Settings, SettingsError, Strategy, resolve
 from gafixer.settings.sources import configures, inline, load
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "PerFile",
     "Settings",
     "SettingsError",
+    "Strategy",
     "configures",
     "inline",
     "load",

@@ -10,7 +10,7 @@ from gafixer.declared import LossReduction, OwnLoss, is_name
 from gafixer.files import Glob
 from gafixer.findings import Severity
 from gafixer.selection import UnknownRuleError, codes_of, nearest
-from gafixer.settings.model import Helpers
+from gafixer.settings.model import Helpers, Strategy
 
 if TYPE_CHECKING:
     import enum
@@ -219,6 +219,13 @@ KEYS = _by_name(
         "Fixes add a private function (the default), or import gafixer.accumulate.",
         _one_of(Helpers),
         _words(Helpers),
+    ),
+    Key(
+        "strategy",
+        "How fixes bring in the window's count: what fits (auto, default), only by dividing the gradients (rescale), "
+        "only by a loader that looks at the whole window first (read-ahead; DeepSpeed always).",
+        _one_of(Strategy),
+        _words(Strategy),
     ),
     Key("unsafe-fixes", "Apply, or show, also fixes that assume something.", _flag, {"type": "boolean"}),
     Key("steps-names", "What the project calls the number of microbatches of a window.", _names, _NAMES),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gafixer.declared import Declared, OwnLoss
 
-__all__ = ["Helpers", "Layer", "PerFile", "Settings", "SettingsError", "resolve"]
+__all__ = ["Helpers", "Layer", "PerFile", "Settings", "SettingsError", "Strategy", "resolve"]
 
 
 _T = TypeVar("_T")
@@ -31,6 +31,14 @@ class Helpers(enum.Enum):
 
     PRIVATE = "private"
     IMPORT = "import"
+
+
+class Strategy(enum.Enum):
+    """How a fix may bring the window's count in: the first way that fits, or one of the ways only."""
+
+    AUTO = "auto"
+    RESCALE = "rescale"
+    READ_AHEAD = "read-ahead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,7 @@ class Settings:
     per_file: tuple[PerFile, ...] = ()
     target_transformers: str | None = None
     helpers: Helpers = Helpers.PRIVATE
+    strategy: Strategy = Strategy.AUTO
     unsafe_fixes: bool = False
     ignore_comments: bool = False
     declared: Declared = declared.NOTHING
@@ -73,6 +82,7 @@ class Layer:
     extend_exclude: tuple[Glob, ...] = ()
     target_transformers: str | None = None
     helpers: Helpers | None = None
+    strategy: Strategy | None = None
     unsafe_fixes: bool | None = None
     ignore_comments: bool | None = None
     steps_names: tuple[str, ...] | None = None
@@ -100,6 +110,7 @@ def resolve(*layers: Layer) -> Settings:
             per_file=_per_file(layers, catalogue),
             target_transformers=_last(None, (layer.target_transformers for layer in layers)),
             helpers=_last(default.helpers, (layer.helpers for layer in layers)),
+            strategy=_last(default.strategy, (layer.strategy for layer in layers)),
             unsafe_fixes=_last(default.unsafe_fixes, (layer.unsafe_fixes for layer in layers)),
             ignore_comments=_last(default.ignore_comments, (layer.ignore_comments for layer in layers)),
             declared=declared.Declared(

@@ -28,6 +28,7 @@ def _lines(settings: Settings) -> Iterator[str]:
     if settings.target_transformers is not None:
         yield f"target-transformers = {_string(settings.target_transformers)}"
     yield f"helpers = {_string(settings.helpers.value)}"
+    yield f"strategy = {_string(settings.strategy.value)}"
     yield f"unsafe-fixes = {'true' if settings.unsafe_fixes else 'false'}"
     yield f"steps-names = {_list(said.steps_names)}"
     yield f"step-functions = {_list(said.step_functions)}"

@@ -49,7 +49,7 @@ def spread(heads: Sequence[Head], count: int) -> list[Head]:
     chosen: list[Head] = []
     for round_ in range(len(heads)):
         for group in by_task.values():
-            if round_ < len(group) and len(chosen) < count:
+            if group and len(chosen) < count:
                 # Steps of a golden section visit a group evenly, whatever its size.
                 chosen.append(group.pop(int(len(group) * (0.618 * (round_ + 1) % 1))))
     return chosen[:count]

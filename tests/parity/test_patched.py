@@ -13,7 +13,7 @@ from gafixer.parity import measure
 from gafixer.parity.batches import Variant
 from gafixer.parity.drive import Driven
 from gafixer.parity.heads import Head
-from gafixer.parity.inputs import Style
+from gafixer.parity.inputs import Feed
 from gafixer.parity.measure import Case, drive_case
 from gafixer.parity.models import TinyModel
 from gafixer.parity.reference import witness
@@ -35,7 +35,7 @@ def case() -> Case:
     model = Model(2, 1)
     window = split({"x": torch.randn(4, 2), "labels": torch.randn(4)}, (2, 2))
     tiny = TinyModel(Head("Model", "here", ("labels",)), model, PLANS[0])
-    return Case(tiny, Variant("even"), Style.PLAIN, window, witness(model, window))
+    return Case(tiny, Variant("even"), Feed(), window, witness(model, window))
 
 
 def test_off_is_off_even_after_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
@@ -23,6 +23,9 @@ import gafixer.patch
 from gafixer.parity.figures import relative_error
 from tests.patch import tiny
 from tests.patch.rank_worker import RANKS, InOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STEPS = 4
 
@@ -54,16 +57,21 @@ class Keep(torch.optim.SGD):
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # a closure is never given here
         """Gather them."""
-        if isinstance(self.model, FullyShardedDataParallel):
-            with FullyShardedDataParallel.summon_full_params(self.model, with_grads=True):
-                grads = {n.replace("_fsdp_wrapped_module.", ""): p.grad for n, p in self.model.named_parameters()}
-                self.caught = torch.cat([grads[name].flatten().clone() for name in self.names])
-            return
-        grads = {
-            name: p.grad.full_tensor() if isinstance(p.grad, DTensor) else p.grad
-            for name, p in self.model.named_parameters()
-        }
+        grads = dict(whole_gradients(self.model))
         self.caught = torch.cat([grads[name].flatten() for name in self.names])
+
+
+def whole_gradients(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The gradients of all parameters by the names that they have in the unwrapped model."""
+    if isinstance(model, FullyShardedDataParallel):
+        with FullyShardedDataParallel.summon_full_params(model, with_grads=True):
+            for name, parameter in model.named_parameters():
+                assert parameter.grad is not None
+                yield name.replace("_fsdp_wrapped_module.", ""), parameter.grad.clone()
+        return
+    for name, parameter in model.named_parameters():
+        grad = parameter.grad
+        yield name, grad.full_tensor() if isinstance(grad, DTensor) else grad
 
 
 def error(build: Any, batch: dict[str, torch.Tensor], kind: str) -> float:
@@ -83,6 +91,7 @@ def error(build: Any, batch: dict[str, torch.Tensor], kind: str) -> float:
             report_to=[],
             disable_tqdm=True,
             use_cpu=True,
+            remove_unused_columns=False,
         )
         assert settings.device.type == "cpu"  # reading it makes the process group
         model = sharded(model, kind)

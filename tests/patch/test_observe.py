@@ -149,3 +149,26 @@ def test_a_head_that_adds_to_its_loss_in_place() -> None:
     contract = contract_of(loss_of)
     assert kinds(contract) == [(Kind.MEAN, WHOLE)]
     assert contract.rest == MICROBATCHES
+
+
+def test_hooks_of_the_forward_stay_silent_while_its_loss_is_read() -> None:
+    heard: list[torch.Tensor] = []
+    logits = torch.randn(8, 3, requires_grad=True)
+    with Recorder() as recorder:
+        loss = mean(logits, LABELS.view(-1), torch.tensor(1.0))
+        loss.register_hook(heard.append)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    observe(loss, recorder.calls, None, {"labels": LABELS})
+    assert heard == []
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    assert len(heard) == 1
+
+
+def test_the_count_that_is_handed_over_ties_no_layers_together() -> None:
+    handed = torch.tensor(11.0, requires_grad=True)
+    with Recorder(handed) as recorder:
+        count = recorder.count
+        assert count is not None
+        assert not count.requires_grad
+        assert (torch.ones(()) / count).requires_grad
+        assert (torch.ones(()) / count.to(torch.float64)).requires_grad
+    assert not (torch.ones(()) / count).requires_grad

@@ -7,21 +7,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-WORKER = Path(__file__).with_name("rank_worker.py")
-ROOT = WORKER.parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
-@pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
-    """Per case: relative error of the gradient and of the logged loss, as rank 0 sees them."""
-    answer = tmp_path_factory.mktemp("ranks") / "figures.json"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(WORKER)]
+def on_two_ranks(worker: str, answer: Path) -> Any:
+    """What rank 0 of a worker leaves in `answer`."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [*command, str(answer)],
+        [*command, str(HERE / worker), str(answer)],
         env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -29,7 +28,13 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, flo
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, dict[str, float]] = json.loads(answer.read_text())
+    return json.loads(answer.read_text())
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
+    """Per case: relative error of the gradient and of the logged loss, as rank 0 sees them."""
+    found: dict[str, dict[str, float]] = on_two_ranks("rank_worker.py", tmp_path_factory.mktemp("ranks") / "figures")
     return found
 
 
@@ -50,3 +55,9 @@ def test_a_user_who_keeps_tokens_on_their_rank_is_obeyed(figures: dict[str, dict
     if "local, 4 steps" not in figures:
         pytest.skip("off is the default here, so nobody said it")
     assert figures["local, 4 steps"]["gradient"] < 3e-6
+
+
+def test_fsdp_averages_the_right_gradient(tmp_path: Path) -> None:
+    found = on_two_ranks("sharded_worker.py", tmp_path / "figures")
+    assert set(found) == {f"{head}, FSDP{kind}" for head in ("dropped", "honoured") for kind in (1, 2)}
+    assert max(found.values()) < 3e-6, found

@@ -47,6 +47,18 @@ def test_the_scripts_exit_code_is_its_own(folder: Path) -> None:
     assert run(folder, "train.py", "fail").returncode == 7
 
 
+@pytest.mark.parametrize("command", [["gafixer.run"], ["gafixer", "run"]])
+def test_what_the_script_raises_is_its_own(folder: Path, command: list[str]) -> None:
+    """With its traceback, as Python shows it: nobody takes it for a fault of gafixer."""
+    (folder / "train.py").write_text("import no_such_module\n")
+    words = [sys.executable, "-m", *command, "train.py"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'no_such_module'\n")
+    assert "internal error" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"), [([], "usage"), (["-m"], "usage"), (["--help"], "usage"), (["none.py"], "no such file: none.py")]
 )

@@ -8,7 +8,7 @@ from gafixer import settings
 from gafixer.declared import Declared, LossReduction, OwnLoss
 from gafixer.files import DEFAULT_EXCLUDE, Glob
 from gafixer.findings import Severity
-from gafixer.settings import Helpers, Layer, PerFile, Settings, SettingsError
+from gafixer.settings import Helpers, Layer, PerFile, Settings, SettingsError, Strategy
 from tests.settings.conftest import CATALOGUE
 
 ALL = frozenset(CATALOGUE)
@@ -49,6 +49,7 @@ def test_single_values_are_replaced() -> None:
     """False and empty are said, too."""
     base = Layer(
         helpers=Helpers.IMPORT,
+        strategy=Strategy.RESCALE,
         unsafe_fixes=True,
         target_transformers="4.57",
         per_file_ignores=((Glob("t"), ("GA1", "GA201")),),
@@ -58,12 +59,15 @@ def test_single_values_are_replaced() -> None:
     )
     made = settings.resolve(base, Layer())
     assert (made.helpers, made.unsafe_fixes, made.target_transformers) == (Helpers.IMPORT, True, "4.57")
+    assert made.strategy is Strategy.RESCALE
     assert made.per_file == (PerFile(Glob("t"), ALL),)
     assert made.declared == Declared((), ("cumul",), ("go",), ("share",))
     last = Layer(
         unsafe_fixes=False, per_file_ignores=(), steps_names=(), step_functions=(), divide_functions=(), losses=()
     )
-    assert settings.resolve(base, last) == settings.resolve(Layer(helpers=Helpers.IMPORT, target_transformers="4.57"))
+    assert settings.resolve(base, last) == settings.resolve(
+        Layer(helpers=Helpers.IMPORT, strategy=Strategy.RESCALE, target_transformers="4.57")
+    )
 
 
 def test_losses_add_up_by_name() -> None:

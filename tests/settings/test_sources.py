@@ -10,7 +10,7 @@ from gafixer import settings
 from gafixer.declared import LossReduction, OwnLoss
 from gafixer.files import Glob
 from gafixer.findings import Severity
-from gafixer.settings import Helpers, Layer, SettingsError
+from gafixer.settings import Helpers, Layer, SettingsError, Strategy
 from gafixer.settings.keys import KEYS
 
 FULL = """\
@@ -23,6 +23,7 @@ exclude = ["old"]
 extend-exclude = ["gen/*.py"]
 target-transformers = ">=4.53,<5"
 helpers = "import"
+strategy = "rescale"
 unsafe-fixes = true
 steps-names = ["cumul"]
 step-functions = ["engine.go"]
@@ -51,6 +52,7 @@ def test_load(tmp_path: Path, name: str, header: str) -> None:
             extend_exclude=(Glob("gen/*.py", base),),
             target_transformers=">=4.53,<5",
             helpers=Helpers.IMPORT,
+            strategy=Strategy.RESCALE,
             unsafe_fixes=True,
             steps_names=("cumul",),
             step_functions=("engine.go",),
@@ -120,6 +122,10 @@ MISTAKES = [
     ("[tool.gafixer]\nmin-severity = 'warn'\n", "2: 'min-severity' must be one of error, warning, info; did you mean"),
     ("[tool.gafixer]\nmin-severity = 3\n", "2: 'min-severity' must be one of error, warning, info"),
     ("[tool.gafixer]\nhelpers = 'imports'\n", "2: 'helpers' must be one of private, import; did you mean 'import'?"),
+    (
+        "[tool.gafixer]\nstrategy = 'readahead'\n",
+        "2: 'strategy' must be one of auto, rescale, read-ahead; did you mean",
+    ),
     ("[tool.gafixer]\nunsafe-fixes = 1\n", "2: 'unsafe-fixes' must be true or false"),
     ("[tool.gafixer]\nextend = 1\n", "2: 'extend' must be the path of a file"),
     ("[tool.gafixer]\ntarget-transformers = 'new'\n", "2: 'target-transformers' must be a version or a range of"),

@@ -103,8 +103,12 @@ def tiny(head: Head) -> Any:
         model.config.apply_spec_augment = False
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            module.eval().train = lambda mode=True, module=module: module  # type: ignore[method-assign]  # meant
+            module.register_forward_pre_hook(_freeze)
     return model
+
+
+def _freeze(module: nn.Module, _: Any) -> None:
+    module.eval()
 
 
 def samples(head: Head, model: Any, count: int) -> list[dict[str, Any]]:
