@@ -119,13 +119,13 @@ def _step(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: froz
     parts |= {Keyword(spot_of(tree, c), COUNT, COUNT) for c in own if not _gets(c, COUNT)}
     if len(parts) == len(taken) and not any(_gets(c, COUNT) for c in own):
         raise DeclinedError("the step makes a loss of its own")
+    cls = tree.class_of(function)
+    assert cls is not None
+    parts |= divided_again(tree, cls, target)
     if not own:
         return Plan(frozenset(parts), Applicability.SAFE, "Hand the window's number of items on")
     if not site.divides:
         parts |= _without_count(tree, function)
-    cls = tree.class_of(function)
-    assert cls is not None
-    parts |= divided_again(tree, cls, target)
     return Plan(
         frozenset(parts), Applicability.UNSAFE, f"{_DIVIDE}, assuming that compute_loss divides by what it gets"
     )
