@@ -124,12 +124,13 @@ class WithNumItems:
 
     `count` gives the items of one batch. A window is read when its first batch is asked for, and nothing beyond it: at
     a window's end a sampler's state is what it would be without. A window that the end of an epoch cuts goes on with
-    the next epoch's first batches; each of its parts weighs by its length, since the whole count is not known yet. All
-    ranks must draw as many batches. Everything else that the loader has is there, `len` included.
+    the next epoch's first batches; each of its parts weighs by its length, since the whole count is not known yet. With
+    `restarts` each epoch begins a window, and what an epoch leaves over is a window of its own. All ranks must draw as
+    many batches. Everything else that the loader has is there, `len` included.
     """
 
-    def __init__(self, loader: Any, steps: int, count: Callable[[Any], float | Tensor]) -> None:
-        self.loader, self.steps, self.count = loader, steps, count
+    def __init__(self, loader: Any, steps: int, count: Callable[[Any], float | Tensor], restarts: bool = False) -> None:
+        self.loader, self.steps, self.count, self.restarts = loader, steps, count, restarts
         self.done = 0
 
     def __len__(self) -> int:
@@ -140,13 +141,16 @@ class WithNumItems:
 
     def __iter__(self) -> Iterator[tuple[Any, float]]:
         batches = iter(self.loader)
+        if self.restarts:
+            self.done = 0
         while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
             num_items = float(sum(self.count(batch) for batch in window))
             if dist.is_initialized():
                 total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
                 dist.all_reduce(total)
                 num_items = total.item() / dist.get_world_size()
-            num_items = num_items * self.steps / len(window) or 1.0
+            share = 1.0 if self.restarts else len(window) / self.steps
+            num_items = num_items / share or 1.0
             for batch in window:
                 self.done += 1
                 yield batch, num_items

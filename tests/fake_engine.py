@@ -1,12 +1,14 @@
 """The command with an analysis that finds what the scanned text asks for; tests of the front run it as a script.
 
-A line `GA101 warning` is a finding, `crash` a fault of the analysis, `die` the end of the process.
+A line `GA101 warning` is a finding, `crash` a fault of the analysis, `wait` a long one, `die` the end of the
+process.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from typing import TYPE_CHECKING
 
 from gafixer import engine, scan
@@ -28,6 +30,9 @@ def check_source(source: bytes, path: str, project: object, settings: object) ->
     text = source.decode("utf-8", "replace")
     if "crash" in text:
         raise RecursionError("asked to\ncrash")
+    if "wait" in text:
+        print("here", flush=True)
+        time.sleep(60)
     if "die" in text:
         os._exit(9)
     found = []

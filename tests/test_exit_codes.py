@@ -291,9 +291,9 @@ def test_every_exit_code_has_a_row() -> None:
 
 def test_interrupted(project: Path) -> None:
     """Ctrl-C ends it with 130 and no word, but for the line end that click puts behind `^C`."""
-    (project / "wait.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
+    (project / "wait.py").write_text("wait")
     command = subprocess.Popen(
-        [*REAL, "run", "wait.py"], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*FAKE, "scan", "wait.py"], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with command:
         assert command.stdout is not None

@@ -330,4 +330,5 @@ def _default(steps: Value | None, written: outside.Setting | None) -> float | No
         case Const() | Sym(default=Const()):
             return algebra.number(steps if isinstance(steps, Const) else steps.default or Const(None))
         case _:
-            return float(written.value) if written is not None and written.source is outside.Source.DEFAULT else None
+            default = written is not None and written.source is outside.Source.DEFAULT and written.value > 0
+            return float(written.value) if written is not None and default else None

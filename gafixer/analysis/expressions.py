@@ -225,7 +225,7 @@ def _item(run: Interpreter, base: Value, key: Value, *, sliced: bool) -> Value:
             return base if isinstance(key, Const) or key == OPAQUE else reductions.select(base, key)
         case Detached(of=of), _:
             return Detached(_item(run, of, key, sliced=sliced))
-        case Sym() | Attr() | Item() | Element() | Called(), _ if depth(base) < 8:
+        case Sym() | Attr() | Item() | Element() | Called() | External(), _ if depth(base) < 8:
             return base if sliced and key == OPAQUE else Item(base, key)
         case _:
             return OPAQUE

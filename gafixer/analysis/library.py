@@ -31,10 +31,12 @@ from gafixer.data.frameworks import SAME_ITEMS, SUMS_OVER_RANKS, WRAPPERS
 from gafixer.data.losses import FUNCTIONS, MODULES, LossSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence as Many
+
     from gafixer.analysis.interpreter import Interpreter
     from gafixer.analysis.values import Spot
 
-__all__ = ["BUILTINS", "builtin", "function", "loss", "method"]
+__all__ = ["BUILTINS", "builtin", "function", "loss", "method", "unknown"]
 
 BUILTINS = frozenset(
     {"sum", "len", "int", "float", "max", "min", "abs", "round", "list", "tuple", "dict", "getattr", "next", "iter"}
@@ -125,15 +127,17 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
         return _torch(run, name, args, keywords, spot)
     if SUMS_OVER_RANKS.search(name) and args:
         return reductions.everywhere(args[0])
-    return _called(run, External(path), args, keywords, spot)
+    return unknown(run, External(path), args, keywords, spot)
 
 
-def _called(run: Interpreter, func: Value, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value:
-    """An unknown result that remembers its call."""
-    return Called(func, tuple(map(_flat, args)), tuple((k, _flat(v)) for k, v in keywords.items()), spot, run.loops)
+def unknown(run: Interpreter, func: Value, args: Many[Value], keywords: dict[str, Value], spot: Spot) -> Value:
+    """The result of a call that is not followed: it remembers its call."""
+    if depth(func) > 7 or func == OPAQUE:
+        return Called(OPAQUE, (), (), spot, run.loops)
+    return Called(func, tuple(map(_short, args)), tuple((k, _short(v)) for k, v in keywords.items()), spot, run.loops)
 
 
-def _flat(value: Value) -> Value:
+def _short(value: Value) -> Value:
     return OPAQUE if depth(value) > 5 or isinstance(value, Func) else value
 
 
@@ -153,7 +157,7 @@ def _partial(run: Interpreter, args: list[Value], keywords: dict[str, Value], sp
                 _weighted(spec, keywords.get("weight")),
             )
         case _:
-            return _called(run, External("functools.partial"), args, keywords, spot)
+            return unknown(run, External("functools.partial"), args, keywords, spot)
 
 
 def _torch(run: Interpreter, name: str, args: list[Value], keywords: dict[str, Value], spot: Spot) -> Value:
@@ -225,7 +229,7 @@ def method(
             return OPAQUE
         case _:
             given = args if func is None else [base, *args]
-            return _called(run, func if func is not None else Bound(base, name), given, keywords, spot)
+            return unknown(run, func if func is not None else Bound(base, name), given, keywords, spot)
 
 
 def _reduced(
@@ -279,7 +283,7 @@ def builtin(run: Interpreter, name: str, args: list[Value], keywords: dict[str, 
         case "next", [Listing(element=element), *_]:
             return element
         case _:
-            return _called(run, Sym(name), args, keywords, spot)
+            return unknown(run, Sym(name), args, keywords, spot)
 
 
 def _sum(run: Interpreter, value: Value, spot: Spot) -> Value:

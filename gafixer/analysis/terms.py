@@ -70,6 +70,7 @@ def _headed(term: Term, spot: Spot, *, alone: bool) -> tuple[Atom, tuple[Factor,
     if term.atom is not None:
         if (
             term.atom.kind is Kind.REDUCED
+            and term.atom.mask is None  # what a mask is put on is no head's mean
             and term.atom.of is not None
             and (found := head(term.atom.of, spot)) is not None
         ):

@@ -118,7 +118,7 @@ def method(
         ):
             return args[0] if len(args) == 1 else Sequence(tuple(args))
         case _ if name in known.CLIPS:
-            run.emit(EventKind.CLIP, spot, None, receiver)
+            _clip(run, receiver, args, keywords, spot)
             return OPAQUE
         case _ if args and (scales := known.SCALES_GRADIENTS.match(name)) is not None:
             divides = scales["by"].startswith(("div", "normal"))
@@ -146,6 +146,13 @@ def _backward(
     undivided = keywords.get("scale_wrt_gas") == Const(False)
     run.emit(EventKind.BACKWARD, spot, given, receiver, framework(receiver), undivided=undivided)
     return Const(None)
+
+
+def _clip(run: Interpreter, subject: Value | None, args: list[Value], keywords: dict[str, Value], spot: Spot) -> None:
+    """Gradients are clipped, unless the threshold is infinite: then their norm is only measured."""
+    threshold = text(keywords.get("max_norm", args[1] if len(args) > 1 else None)).strip("'\"")
+    if threshold.rpartition(".")[2] not in {"inf", "Infinity"}:
+        run.emit(EventKind.CLIP, spot, None, subject)
 
 
 def _weighed(value: Value, gradient: Value | None, spot: Spot) -> Value:
@@ -186,7 +193,7 @@ def function(run: Interpreter, path: str, args: list[Value], keywords: dict[str,
     """A library function that trains; None for any other."""
     name = path.rpartition(".")[2]
     if name in known.CLIPS:
-        run.emit(EventKind.CLIP, spot, None, args[0] if args else None)
+        _clip(run, args[0] if args else None, args, keywords, spot)
         return OPAQUE
     if name == "optimizer_step" and args:  # torch_xla
         run.emit(EventKind.STEP, spot, None, args[0])
@@ -236,7 +243,7 @@ def unknown_call(
         return args[0]
     name = _last(func)
     if name in known.CLIPS:
-        run.emit(EventKind.CLIP, spot, None, args[0] if args else None)
+        _clip(run, args[0] if args else None, args, keywords, spot)
         return OPAQUE
     steps_for = keywords.get("optimizer", args[1] if len(args) > 1 else None)
     if args and known.SCALER.search(name) and is_optimizer(steps_for):

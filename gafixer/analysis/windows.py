@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import guards
 from gafixer.analysis.events import AUTOMATIC, Branch, Event, EventKind, Framework, Loop, Suspended, Within
 from gafixer.analysis.spelling import text
+from gafixer.analysis.values import Const, Index
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
@@ -65,9 +66,21 @@ def find(backward: Event, events: list[Event]) -> Window:
         return Window(Shape.FRAMEWORK, backward, loop, outer, step=step)
     guarded = [(e, g) for e in steps if (g := guards.read(_own_branches(e, backward, split))) is not None]
     for event, guard in sorted(guarded, key=lambda pair: pair[1].named or pair[1].only_last):
-        if not guard.only_last:
+        if not guard.only_last and not (_is_once(guard) and _ends_windows(backward, steps, guarded)):
             return _guarded(backward, event, guard, steps)
     return _unguarded(backward, steps, [e for e, _ in guarded])
+
+
+def _is_once(guard: Guard) -> bool:
+    """Whether a condition may hold once in a run: a counter equals a number, and not a multiple of one."""
+    return isinstance(guard.counter, Index) and isinstance(guard.steps, Const)
+
+
+def _ends_windows(backward: Event, steps: list[Event], guarded: list[tuple[Event, Guard]]) -> bool:
+    """Whether a step under no such condition comes after a loop around the backward call that has its own length."""
+    free = [e for e in steps if e.order > backward.order and all(e is not other for other, _ in guarded)]
+    loops = backward.loops
+    return any(_depth(e, backward) < len(loops) and loops[_depth(e, backward)].trips is not None for e in free)
 
 
 def _guarded(backward: Event, step: Event, guard: Guard, steps: list[Event]) -> Window:
@@ -84,11 +97,17 @@ def _guarded(backward: Event, step: Event, guard: Guard, steps: list[Event]) -> 
             for e in steps
             if e is not step
             and e.order > backward.order
-            and (_depth(e, backward) <= level or (_only_last(e, backward) and e.spot != step.spot))
+            and (_comes_after(e, backward, level) or (_only_last(e, backward) and e.spot != step.spot))
         ),
         None,
     )
     return Window(Shape.GUARDED, backward, loop, outer, guard.steps, guard, step, flush)
+
+
+def _comes_after(event: Event, backward: Event, level: int) -> bool:
+    """Whether an event is outside the loop over microbatches, and in no other loop that the backward call isn't in."""
+    depth = _depth(event, backward)
+    return depth <= level and depth == len(event.loops)
 
 
 def _only_last(event: Event, backward: Event) -> bool:

@@ -103,7 +103,7 @@ class Fixer:
         except (ValueError, RecursionError) as error:  # numbers and nesting that `ast.unparse` refuses
             raise DeclinedError("its expressions can't be written out again") from error
         expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
-        more = self._check(new, expected)
+        more = self._check(new, expected + Counter(plan.left))
         if not more:
             return Fix(plan.applicability, plan.message, edits.between(self._tree.source, new)), plan
         if self._rounds == 0 or only is not None:

@@ -12,7 +12,7 @@ from gafixer.codemod.handed import NotPerItemError, Scope, hand
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Plan, Replace, Spread
 from gafixer.codemod.returned import leaves, returned
-from gafixer.codemod.switches import MODEL_SWITCH, after_init, in_body
+from gafixer.codemod.switches import MODEL_SWITCH, after_init, in_body, refuse_again
 from gafixer.codemod.tree import spelled
 from gafixer.data.transformers import COUNT, LOSS_TYPES
 from gafixer.findings import Applicability
@@ -49,6 +49,7 @@ def mend(tree: Tree, head: HeadSite, codes: set[str], target: Target) -> Plan:
             raise DeclinedError("the switch is set elsewhere")
         parts = frozenset({Replace(spot_of(tree, statement.value), "True")})
         return Plan(parts, Applicability.UNSAFE, "Let the switch say what the loss does")
+    refuse_again(target)
     try:
         return _divided(tree, head, forward, target)
     except NotPerItemError as reason:

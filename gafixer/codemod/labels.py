@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bound", "counts_scored", "is_shifted", "labels_of", "marks_scored"]
 
-#: What holds the labels' batch, in a `compute_loss` or a forward.
-_LABELS = "labels"
 _IGNORED = -100
 _DEEPEST = 12
 

@@ -68,7 +68,12 @@ class Locator:
         wanted = self._tree.expression(spot)
         kind: type[cst.CSTNode] | None = next((k for a, k in _KINDS.items() if isinstance(wanted, a)), None)
         key = (spot.row, self._column(spot.row, spot.column), spot.end_row, self._column(spot.end_row, spot.end_column))
-        for node in self._expressions.get(key, ()):
+        # ast counts the parentheses of a tuple in, libcst doesn't.
+        inside = (
+            self._expressions.get((key[0], key[1] + 1, key[2], key[3] - 1), ()) if isinstance(wanted, ast.Tuple) else ()
+        )
+        bare = [node for node in inside if isinstance(node, cst.Tuple) and node.lpar]
+        for node in (*self._expressions.get(key, ()), *bare):
             if isinstance(node, cst.BaseExpression) and (kind is None or isinstance(node, kind)):
                 return node
         raise DeclinedError(f"line {spot.row} could not be located")

@@ -151,7 +151,8 @@ Part: TypeAlias = Replace | Unwrap | Keyword | Spread | Parameter | Remove | Rew
 class Plan:
     """All that is done for one window.
 
-    `functions` and `imports` go to the top level of the file, besides the helper and what it needs.
+    `functions` and `imports` go to the top level of the file, besides the helper and what it needs. `left` are codes of
+    what is left, as the message says.
     """
 
     parts: frozenset[Part]
@@ -160,6 +161,7 @@ class Plan:
     helper: Helper | None = None
     functions: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
 
 
 def merge(plans: Iterable[Plan]) -> Plan:
@@ -179,7 +181,8 @@ def merge(plans: Iterable[Plan]) -> Plan:
     message = "; ".join(dict.fromkeys(plan.message for plan in kept))
     functions = dict.fromkeys(text for plan in kept for text in plan.functions)
     imports = dict.fromkeys(line for plan in kept for line in plan.imports)
-    return Plan(parts, worst, message, next(iter(helpers), None), tuple(functions), tuple(imports))
+    left = frozenset(code for plan in kept for code in plan.left)
+    return Plan(parts, worst, message, next(iter(helpers), None), tuple(functions), tuple(imports), left)
 
 
 def _check(parts: frozenset[Part]) -> None:

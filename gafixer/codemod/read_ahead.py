@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.events import EventKind
+from gafixer.analysis.events import EventKind, Framework
 from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
+from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
 from gafixer.codemod.count import stripped, unparsed
 from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Plan, Replace, Where
+from gafixer.codemod.rescale import going_backward
 from gafixer.codemod.text import indent
 from gafixer.codemod.tree import spelled
 from gafixer.codemod.window import Layout
@@ -32,11 +35,12 @@ _TEXT = f'''\
 class {WITH_COUNT}:
     """The batches of a loader, each with the number of items per rank in the window of `steps` batches that it is in.
 
-    A window that the end of an epoch cuts goes on with the next epoch's first batches: each part weighs by its length.
+    A window that the end of an epoch cuts is a window of its own where epochs restart them; else it goes on with the
+    next epoch's first batches, and each part weighs by its length.
     """
 
-    def __init__(self, loader, steps, count):
-        self.loader, self.steps, self.count = loader, steps, count
+    def __init__(self, loader, steps, count, restarts=False):
+        self.loader, self.steps, self.count, self.restarts = loader, steps, count, restarts
         self.done = 0
 
     def __len__(self):
@@ -47,13 +51,16 @@ class {WITH_COUNT}:
 
     def __iter__(self):
         batches = iter(self.loader)
+        if self.restarts:
+            self.done = 0
         while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
             num_items = float(sum(self.count(batch) for batch in window))
             if dist.is_initialized():
                 total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
                 dist.all_reduce(total)
                 num_items = total.item() / dist.get_world_size()
-            num_items = num_items * self.steps / len(window) or 1.0
+            share = 1.0 if self.restarts else len(window) / self.steps
+            num_items = num_items / share or 1.0
             for batch in window:
                 self.done += 1
                 yield batch, num_items
@@ -64,14 +71,14 @@ _THROUGH = frozenset({"enumerate", "tqdm", "iter", "track", "trange", "notebook_
 
 
 def read_ahead(tree: Tree, site: Site) -> Plan:
-    """The plan for a window whose gradients an engine keeps to itself.
+    """The plan for a window whose gradients an engine keeps to itself, or shall be left alone.
 
     Raises:
         DeclinedError: something that it needs is not in sight.
     """
     call = tree.expression(site.backward.spot)
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
-        raise DeclinedError("the engine's backward runs in another file")
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        raise DeclinedError("backward runs in another file")
     home = tree.function_of(call)
     backward = tree.statement_of(call)
     loop = next((n for n in tree.around(call) if isinstance(n, ast.For) and tree.function_of(n) is home), None)
@@ -83,7 +90,8 @@ def read_ahead(tree: Tree, site: Site) -> Plan:
         raise DeclinedError("several losses go backward in this window")
     loss = merged([summed(tree, site, term, home, call) for term in site.terms])
     names = _names(tree, home)
-    parts = _drawn(tree, loop, call, loss, names)
+    steps = _engine_steps(tree, call) if site.framework is Framework.DEEPSPEED else _own_steps(tree, site, loop)
+    parts = _drawn(tree, loop, loss, names, steps)
     parts |= _weighed(tree, site, Layout(home, backward, call, loop, None, None, None), loss, names)
     said = "Divide each loss by the window's number of items, which the loader brings along"
     assumed = loss.assumed or "that nothing else draws from the loader"
@@ -120,23 +128,71 @@ def _names(tree: Tree, home: ast.AST) -> dict[str, str]:
 # -- what the loop draws ---------------------------------------------------------------------------------------------
 
 
-def _drawn(tree: Tree, loop: ast.For, call: ast.Call, loss: Summed, names: dict[str, str]) -> set[Part]:
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Code for the microbatches of a window, and whether each epoch begins a window."""
+
+    code: ast.expr
+    restarts: bool
+
+
+def _engine_steps(tree: Tree, call: ast.Call) -> _Steps:
+    assert isinstance(call.func, ast.Attribute)
+    code = f"{tree.text(call.func.value)}.gradient_accumulation_steps()"
+    return _Steps(ast.parse(code, mode="eval").body, restarts=False)
+
+
+def _own_steps(tree: Tree, site: Site, loop: ast.For) -> _Steps:
+    """The steps as the guard has them: ``(i + 1) % steps == 0``.
+
+    Raises:
+        DeclinedError: windows don't end by such a guard in the loop.
+    """
+    guard = site.window.guard
+    test = tree.expression(guard.spot) if guard is not None and site.window.shape is Shape.GUARDED else None
+    found = [n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)] if test else []
+    if len(found) != 1 or not tree.contains(loop, found[0]):
+        raise DeclinedError("it is not in sight how many microbatches a window has")
+    counters = {n.id for n in ast.walk(found[0].left) if isinstance(n, ast.Name)}
+    index = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else None
+    if len(counters) == 1 and isinstance(index, ast.Name) and index.id in counters and _from_start(loop, found[0].left):
+        return _Steps(found[0].right, restarts=True)
+    outer = [n for n in tree.around(loop) if isinstance(n, ast.For | ast.While) and n is not loop]
+    for name in counters:
+        begun = [s for s in tree.assignments(tree.function_of(loop), name) if isinstance(s, ast.Assign)]
+        if len(begun) != 1 or tree.contains(loop, begun[0]):
+            raise DeclinedError("it is not in sight where windows begin")
+        anew = bool(outer) and tree.contains(outer[0], begun[0])
+        return _Steps(found[0].right, restarts=anew or site.window.flush is not None)
+    raise DeclinedError("it is not in sight where windows begin")
+
+
+def _from_start(loop: ast.For, counted: ast.expr) -> bool:
+    """Whether an index counts microbatches from 1: ``i + 1``, or ``i`` of ``enumerate(loader, 1)``."""
+    match loop.iter:
+        case ast.Call(args=[_], keywords=[]):
+            return isinstance(counted, ast.BinOp)
+        case (
+            ast.Call(args=[_, ast.Constant(value=1)])
+            | ast.Call(args=[_], keywords=[ast.keyword(arg="start", value=ast.Constant(value=1))])
+        ):
+            return isinstance(counted, ast.Name)
+        case _:
+            return False
+
+
+def _drawn(tree: Tree, loop: ast.For, loss: Summed, names: dict[str, str], steps: _Steps) -> set[Part]:
     loader, target = _loader(loop)
     if isinstance(loader, ast.Call) and spelled(loader.func) in {"range", "zip"}:
         raise DeclinedError("the loop does not draw from a loader")
     count = _of_batch(tree, loop, target, loss.count)
-    anchor = _outside(tree, loop, loader)
-    assert isinstance(call.func, ast.Attribute)
-    engine = tree.text(call.func.value)
-    given = f"{tree.text(loader)}, {engine}.gradient_accumulation_steps(), {count}"
+    anchor = _outside(tree, loop, loader, steps.code)
+    given = f"{tree.text(loader)}, {ast.unparse(steps.code)}, {count}{', restarts=True' if steps.restarts else ''}"
     made = f"{names['loader']} = {WITH_COUNT}({given})"
     if len(made) + loop.col_offset > _LONGEST:
         made = f"{names['loader']} = {WITH_COUNT}(\n{indent(tree)}{given}\n)"
-    drawn = (
-        f"({tree.text(target)}), {names['window']}"
-        if isinstance(target, ast.Tuple)
-        else f"{tree.text(target)}, {names['window']}"
-    )
+    text = tree.text(target)
+    drawn = f"{text if not isinstance(target, ast.Tuple) or text.startswith('(') else f'({text})'}, {names['window']}"
     if target is not loop.target:
         drawn = f"({drawn})"
     return {
@@ -161,10 +217,10 @@ def _loader(loop: ast.For) -> tuple[ast.expr, ast.expr]:
     return here, target
 
 
-def _outside(tree: Tree, loop: ast.For, loader: ast.expr) -> ast.stmt:
+def _outside(tree: Tree, loop: ast.For, *used_in: ast.expr) -> ast.stmt:
     """The outermost loop before which the loader is known: windows go on from epoch to epoch."""
     home = tree.function_of(loop)
-    used = {spelled(n) for n in ast.walk(loader) if isinstance(n, ast.Name | ast.Attribute)}
+    used = {spelled(n) for node in used_in for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute)}
     anchor: ast.stmt = loop
     for outer in tree.around(loop):
         if isinstance(outer, ast.For | ast.While) and tree.function_of(outer) is home:
@@ -217,7 +273,7 @@ class _InBatch(ast.NodeTransformer):
 
 
 def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str]) -> set[Part]:
-    value = place.call.args[0]
+    value = going_backward(place.call)
     divisions = _divisions(site)
     parts: set[Part] = set(loss.parts)
     kept = value
@@ -236,8 +292,10 @@ def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[st
     )
     if loss.boxed:
         code = f"{code} * {names['own']}"
-    parts.add(Replace(spot_of(tree, value), f"{code} / {names['window']}"))
-    parts.add(Keyword(spot_of(tree, place.call), "scale_wrt_gas", "False"))
+    code = f"{code} / {names['window']}"
+    parts.add(Replace(spot_of(tree, value), f"({code})" if isinstance(tree.parent(value), ast.Attribute) else code))
+    if site.framework is Framework.DEEPSPEED:
+        parts.add(Keyword(spot_of(tree, place.call), "scale_wrt_gas", "False"))
     if loss.boxed or told:
         made = tree.statement_of(loss.node)
         assert made is not None

@@ -121,10 +121,10 @@ def _follow(walk: _Walk, node: ast.expr) -> None:
             _follow(walk, left)
             _follow(walk, right)
         case ast.BinOp(op=ast.Mult(), left=left, right=right):
-            inner = [part for part in (left, right) if _carries(walk, part)]
-            if len(inner) != 1:
+            carriers = [part for part in (left, right) if _carries(walk, part)]
+            if len(carriers) != 1:
                 raise DeclinedError("a product in the loss could not be followed")
-            _follow(walk, inner[0])
+            _follow(walk, carriers[0])
         case ast.BinOp(op=ast.Div(), left=left, right=right):
             _quotient(walk, node, left, right)
         case ast.Name(id=name):

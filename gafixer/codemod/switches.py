@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree
 
-__all__ = ["after_init", "divided_again", "in_body", "plain_mean"]
+__all__ = ["after_init", "divided_again", "in_body", "plain_mean", "refuse_again"]
 
 #: The release from which on a model's own switch is looked at.
 MODEL_SWITCH = "4.50"
 _OFFICIAL = "5.19"
+_ONCE = """\
+# Trainer of 5.2 to 5.5.3 lets Accelerate divide by the steps once more.
+self.accelerator.gradient_accumulation_steps = 1"""
 
 
 def plain_mean(tree: Tree, cls: ast.ClassDef, target: Target) -> frozenset[Part]:
@@ -34,19 +37,30 @@ def plain_mean(tree: Tree, cls: ast.ClassDef, target: Target) -> frozenset[Part]
         raise DeclinedError(f"{target.name} has no switch that makes Trainer divide")
     if target.said is not None and requirements.since(target.releases[0], _OFFICIAL):
         return in_body(tree, cls, "loss_is_scaled_for_ga = False")
-    return after_init(tree, cls, "self.model_accepts_loss_kwargs = False") | divided_again(tree, cls, target)
+    again = (_ONCE,) if target.division is Division.TRAINER_AND_ACCELERATE else ()
+    return after_init(tree, cls, "self.model_accepts_loss_kwargs = False", *again)
+
+
+def refuse_again(target: Target) -> None:
+    """What `Trainer` itself calls can't keep Accelerate from dividing.
+
+    Raises:
+        DeclinedError: the release that is meant lets it.
+    """
+    if target.division is Division.TRAINER_AND_ACCELERATE:
+        reason = "lets Accelerate divide once more: import gafixer.patch, or require 5.5.4 or later"
+        raise DeclinedError(f"{target.name} {reason}")
 
 
 def divided_again(tree: Tree, cls: ast.ClassDef, target: Target) -> frozenset[Part]:
     """From 5.2 to 5.5.3 Accelerate divides what `Trainer` has divided: it is told that a window is one microbatch."""
     if target.division is not Division.TRAINER_AND_ACCELERATE:
         return frozenset()
-    comment = "# Trainer of 5.2 to 5.5.3 lets Accelerate divide by the steps once more."
-    return after_init(tree, cls, f"{comment}\nself.accelerator.gradient_accumulation_steps = 1")
+    return after_init(tree, cls, _ONCE)
 
 
-def after_init(tree: Tree, cls: ast.ClassDef, code: str) -> frozenset[Part]:
-    """A statement after the base class's `__init__`, which sets all switches anew.
+def after_init(tree: Tree, cls: ast.ClassDef, *code: str) -> frozenset[Part]:
+    """Statements after the base class's `__init__`, which sets all switches anew.
 
     Raises:
         DeclinedError: the class's own `__init__` does not call it.
@@ -55,7 +69,8 @@ def after_init(tree: Tree, cls: ast.ClassDef, code: str) -> frozenset[Part]:
     if init is not None:
         for statement in init.body:
             if isinstance(statement, ast.Expr) and _is_init(statement.value):
-                return frozenset({Insert(spot_of(tree, statement), Where.AFTER, code)})
+                where = spot_of(tree, statement)
+                return frozenset(Insert(where, Where.AFTER, line, rank) for rank, line in enumerate(code))
         raise DeclinedError("the class's __init__ does not call its base class's")
     first = next((n for n in cls.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None)
     if first is None:
@@ -64,7 +79,7 @@ def after_init(tree: Tree, cls: ast.ClassDef, code: str) -> frozenset[Part]:
     lines = [
         "def __init__(self, *args, **kwargs):",
         f"{margin}super().__init__(*args, **kwargs)",
-        *(f"{margin}{line}" for line in code.split("\n")),
+        *(f"{margin}{line}" for text in code for line in text.split("\n")),
     ]
     return frozenset({Insert(spot_of(tree, first), Where.BEFORE, "\n".join(lines) + "\n", -1)})
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours
 from gafixer.analysis.overrides import Kind
-from gafixer.codemod.handed import Handed, NotPerItemError, Scope, hand
+from gafixer.codemod.handed import Handed, Scope, hand
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Parameter, Plan, Remove, Replace, Spread, Where
 from gafixer.codemod.returned import Leaf, Made, is_super, leaves, returned
-from gafixer.codemod.switches import after_init, divided_again, plain_mean
+from gafixer.codemod.switches import after_init, divided_again, plain_mean, refuse_again
 from gafixer.codemod.text import indent, with_arguments
 from gafixer.codemod.tree import spelled
 from gafixer.data.transformers import COUNT, LABELS, Division
@@ -119,13 +119,13 @@ def _step(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: froz
     parts |= {Keyword(spot_of(tree, c), COUNT, COUNT) for c in own if not _gets(c, COUNT)}
     if len(parts) == len(taken) and not any(_gets(c, COUNT) for c in own):
         raise DeclinedError("the step makes a loss of its own")
+    cls = tree.class_of(function)
+    assert cls is not None
+    parts |= divided_again(tree, cls, target)
     if not own:
         return Plan(frozenset(parts), Applicability.SAFE, "Hand the window's number of items on")
     if not site.divides:
         parts |= _without_count(tree, function)
-    cls = tree.class_of(function)
-    assert cls is not None
-    parts |= divided_again(tree, cls, target)
     return Plan(
         frozenset(parts), Applicability.UNSAFE, f"{_DIVIDE}, assuming that compute_loss divides by what it gets"
     )
@@ -167,6 +167,8 @@ def _divided(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: f
     if not found:
         raise DeclinedError("the loss could not be followed")
     method = site.kind is Kind.METHOD
+    if not method:
+        refuse_again(target)
     own = _self(function)
     factor = tuple(line.replace("{self}", own) for line in _FACTOR) if method else ()
     scope = Scope(tree, function, COUNT, names, factor=factor)
@@ -262,8 +264,8 @@ def _left_to_trainer(
         raise reason
     missing = {p for p in taken if isinstance(p, Parameter)} if site.missing else set()
     parts = plain_mean(tree, cls, target) | missing
-    rest = "" if isinstance(reason, NotPerItemError) else "; a mean of the microbatches' means is left"
-    return Plan(parts, Applicability.UNSAFE, f"Tell Trainer that this loss is a plain mean ({reason}){rest}")
+    message = f"Tell Trainer that this loss is a plain mean ({reason}): a mean of the microbatches' means is left"
+    return Plan(parts, Applicability.UNSAFE, message, left=frozenset({"GA101"}))
 
 
 def _flipped(tree: Tree, site: OverrideSite, function: ast.FunctionDef) -> Plan:

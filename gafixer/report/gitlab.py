@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gafixer.findings import Severity
 from gafixer.fingerprint import fingerprints
-from gafixer.report.names import physical
+from gafixer.report.names import physical, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def _entry(finding: Finding, names: Names, fingerprint: str) -> dict[str, Any]:
     span = physical(finding.place)
     return {
         "check_name": finding.code,
-        "description": f"{finding.code}: {finding.message}",
+        "description": f"{finding.code}: {said(finding.place, finding.message)}",
         "severity": _SEVERITIES[finding.severity],
         "fingerprint": fingerprint,
         "location": {

@@ -12,7 +12,7 @@ from gafixer.findings import Position, Span
 if TYPE_CHECKING:
     from gafixer.findings import Place
 
-__all__ = ["Names", "physical"]
+__all__ = ["Names", "physical", "said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,14 @@ def physical(place: Place) -> Span:
     if place.cell is None:
         return place.span
     return Span(Position(1, 1), Position(1, 2))
+
+
+def said(place: Place, text: str) -> str:
+    """What is said of a place, for formats that know files only: in a notebook the cell and the row come first."""
+    if place.cell is None:
+        return text
+    start = place.span.start
+    return f"cell {place.cell}:{start.row}:{start.column}: {text}"
 
 
 def _text(path: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gafixer.findings import Position, Severity
 from gafixer.report.json import url
-from gafixer.report.names import physical
+from gafixer.report.names import physical, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def render(findings: Sequence[Finding], names: Names, source: Callable[[Place], 
 
 def _diagnostic(finding: Finding, names: Names, source: Callable[[Place], str | None]) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "message": finding.message,
+        "message": said(finding.place, finding.message),
         "location": _location(finding.place, names, source),
         "severity": _SEVERITIES[finding.severity],
         "code": {"value": finding.code, "url": url(finding.code)},
@@ -46,7 +46,7 @@ def _diagnostic(finding: Finding, names: Names, source: Callable[[Place], str | 
     if finding.related:
         made["related_locations"] = [
             {
-                "message": f"{related.role.value}: {related.message}",
+                "message": said(related.place, f"{related.role.value}: {related.message}"),
                 "location": _location(related.place, names, source),
             }
             for related in finding.related

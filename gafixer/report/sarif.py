@@ -11,7 +11,7 @@ from gafixer import __version__, rulebook
 from gafixer.findings import Severity
 from gafixer.fingerprint import fingerprints
 from gafixer.report.json import url
-from gafixer.report.names import physical
+from gafixer.report.names import physical, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def _result(finding: Finding, index: int, fingerprint: str, names: Names) -> dic
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": finding.message},
+        "message": {"text": said(finding.place, finding.message)},
         "locations": [{"physicalLocation": _physical(finding.place, names)}],
         "partialFingerprints": {"gafixer/v1": fingerprint},
         "properties": {"confidence": finding.confidence.value},
@@ -83,7 +83,7 @@ def _related(number: int, related: Related, names: Names) -> dict[str, Any]:
     return {
         "id": number,
         "physicalLocation": _physical(related.place, names),
-        "message": {"text": f"{related.role.value}: {related.message}"},
+        "message": {"text": said(related.place, f"{related.role.value}: {related.message}")},
     }
 
 

@@ -223,7 +223,7 @@ KEYS = _by_name(
     Key(
         "strategy",
         "How fixes bring in the window's count: what fits (auto, default), only by dividing the gradients (rescale), "
-        "only by a loader that looks at the whole window first (read-ahead, for DeepSpeed's engines).",
+        "only by a loader that looks at the whole window first (read-ahead; DeepSpeed always).",
         _one_of(Strategy),
         _words(Strategy),
     ),

@@ -31,10 +31,10 @@ def check_head(head: HeadSite, target: Target) -> Iterator[Finding]:
     honours = {call.honours for call in head.losses}
     if flag.value and Honours.NO in honours:
         said = f"tells Trainer that {head.name} divides by {COUNT}, but {_TOO_BIG}"
-        yield _finding(head, flag, f"{flag.name} = True {said}", Severity.ERROR)
+        yield _finding(head, flag, target, f"{flag.name} = True {said}", Severity.ERROR)
     elif not flag.value and honours == {Honours.YES} and head.kwargs is not None:
         said = f"keeps {COUNT} from {head.name}, which would divide by it: {_MEANS}"
-        yield _finding(head, flag, f"{flag.name} = False {said}", Severity.WARNING)
+        yield _finding(head, flag, target, f"{flag.name} = False {said}", Severity.WARNING)
 
 
 def check_override(override: OverrideSite, target: Target) -> Iterator[Finding]:
@@ -43,26 +43,26 @@ def check_override(override: OverrideSite, target: Target) -> Iterator[Finding]:
         return
     for flag in override.lost:
         said = f"is set before Trainer's __init__ sets it anew from the model: it has no effect on {override.title}"
-        yield _finding(override, flag, f"{flag.name} = {flag.value} {said}", Severity.ERROR)
+        yield _finding(override, flag, target, f"{flag.name} = {flag.value} {said}", Severity.ERROR)
     honours = {call.honours for call in override.losses}
     for flag in override.flags:
         if flag.name == "loss_is_scaled_for_ga" and not flag.value and honours == {Honours.YES}:
             said = f"lets Trainer divide by the steps, but {override.title} has divided by {COUNT}: {_TOO_SMALL}"
-            yield _finding(override, flag, f"{flag.name} = False {said}", Severity.ERROR)
+            yield _finding(override, flag, target, f"{flag.name} = False {said}", Severity.ERROR)
         elif flag.name == "model_accepts_loss_kwargs" and not flag.value and Honours.YES in honours:
             said = f"keeps {COUNT} from {override.title}, which would hand it on: {_MEANS}"
-            yield _finding(override, flag, f"{flag.name} = False {said}", Severity.WARNING)
+            yield _finding(override, flag, target, f"{flag.name} = False {said}", Severity.WARNING)
         elif flag.value and honours == {Honours.NO}:
             said = f"tells Trainer that {override.title} divides by {COUNT}, but {_TOO_BIG}"
-            yield _finding(override, flag, f"{flag.name} = True {said}", Severity.ERROR)
+            yield _finding(override, flag, target, f"{flag.name} = True {said}", Severity.ERROR)
 
 
-def _finding(subject: HeadSite | OverrideSite, flag: Flag, message: str, severity: Severity) -> Finding:
+def _finding(subject: HeadSite | OverrideSite, flag: Flag, target: Target, message: str, severity: Severity) -> Finding:
     return finding(
         RULE,
         subject,
         subject.own(flag.spot),
-        message,
+        f"{message} ({target.name})",
         severity=severity,
         help_="make the switch say what the loss does",
         related=[

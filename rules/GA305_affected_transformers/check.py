@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gafixer.analysis import requirements
+from gafixer.analysis.measured import measured
+from gafixer.data.heads import Count
 from gafixer.data.transformers import Division
 from gafixer.findings import Applicability, Confidence, Edit, Finding, Fix, Related, Role, Severity
 from gafixer.rulebook import Rule
@@ -24,12 +26,12 @@ def check(uses: Uses, target: Target) -> Iterator[Finding]:
     if target.said is None:
         return
     divisions = target.divisions()
-    wrong = {who: releases for who, releases in divisions.items() if _fault(who, uses) is not None}
+    wrong = {who: releases for who, releases in divisions.items() if _fault(who, uses, releases[-1]) is not None}
     if not wrong:
         return
     last = list(wrong)[-1]
     everything = wrong.keys() == divisions.keys()
-    fault = _fault(last, uses)
+    fault = _fault(last, uses, wrong[last][-1])
     help_ = "import gafixer.patch before training"
     related = [Related(Role.BACKWARD, uses.place(uses.trainer), f"trains {', '.join(uses.heads)}")]
     if uses.steps is not None and uses.steps.spot.path == uses.path:
@@ -83,8 +85,27 @@ def _severity(uses: Uses, *, everything: bool) -> Severity:
     return Severity.ERROR if everything else Severity.WARNING
 
 
-def _fault(who: Division, uses: Uses) -> str | None:
-    """What goes wrong with these heads where this one divides."""
+def _fault(who: Division, uses: Uses, release: str) -> str | None:
+    """What goes wrong with these heads where this one divides: as measured, else by what heads are called."""
+    known = measured(uses.heads, release)
+    if known is not None and requirements.division(known.release) is who:
+        return _seen(known.verdicts)
+    if known is not None and all(contract.count is Count.DIVIDES for contract in known.contracts):
+        return _by_steps(who, uses) if who in {Division.ACCELERATE, Division.TRAINER_AND_ACCELERATE} else None
+    return _by_steps(who, uses)
+
+
+def _seen(verdicts: frozenset[str]) -> str | None:
+    """What was seen to go wrong."""
+    if "sum of means" in verdicts:
+        return f"the gradient is {_STEPS} times too big where the head drops the count"
+    if verdicts & {"mean of means", "weights", "scaled"}:
+        return "each microbatch's mean weighs the same, whatever it counts"
+    return None
+
+
+def _by_steps(who: Division, uses: Uses) -> str | None:
+    """What goes wrong with heads of these names."""
     match who:
         case Division.ACCELERATE:
             return "each microbatch's mean weighs the same, whatever it counts" if uses.tokens else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.scanning import expected, loud, scan, sites, training
-from tests.analysis.spellings import RIGHT, WRONG, Spelling
+from tests.analysis.spellings import CE, RIGHT, WRONG, Spelling
 
 
 @pytest.mark.parametrize("spelling", WRONG, ids=lambda s: s.name)
@@ -30,6 +30,13 @@ def test_as_many_right_forms_as_wrong_ones() -> None:
 def test_the_frame_itself_is_right() -> None:
     """What the snippets stand in says nothing by itself."""
     assert scan(training("pass")) == ()
+
+
+def test_steps_from_the_environment() -> None:
+    """A number that only the environment knows divides as any other."""
+    steps = "import os\nG = int(os.environ['ACCUMULATION_STEPS'])\n"
+    source = steps + training(f"{CE}loss = loss / G  # GA101 error\nloss.backward()").replace("% n", "% G")
+    assert loud(scan(source)) == expected(source)
 
 
 _DECORATED = (

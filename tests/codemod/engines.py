@@ -166,6 +166,7 @@ def _engine(model: nn.Module, optimizer: torch.optim.Optimizer, stage: int | Non
         "train_micro_batch_size_per_gpu": 2,
         "gradient_accumulation_steps": STEPS,
         "zero_optimization": {"stage": stage},
+        "zero_allow_untested_optimizer": True,
     }
     return deepspeed.initialize(model=model, optimizer=optimizer, config=config)[0]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from gafixer import engine, rulebook
 from gafixer.analysis.project import MemoryProject
 from gafixer.findings import Applicability, Finding, Severity
-from gafixer.settings import Settings
+from gafixer.settings import Settings, Strategy
 
 __all__ = ["findings", "fix"]
 
 
-def _settings(least: Severity) -> Settings:
-    return Settings(frozenset(rulebook.catalogue()), least)
+def _settings(least: Severity, strategy: Strategy = Strategy.AUTO) -> Settings:
+    return Settings(frozenset(rulebook.catalogue()), least, strategy=strategy)
 
 
 def findings(source: str, *, least: Severity = Severity.WARNING, **modules: str) -> list[Finding]:
@@ -20,7 +20,14 @@ def findings(source: str, *, least: Severity = Severity.WARNING, **modules: str)
     return [f for f in report.findings if f.severity.rank >= least.rank]
 
 
-def fix(source: str, *, unsafe: bool = False, least: Severity = Severity.WARNING, **modules: str) -> str:
+def fix(
+    source: str,
+    *,
+    unsafe: bool = False,
+    least: Severity = Severity.WARNING,
+    strategy: Strategy = Strategy.AUTO,
+    **modules: str,
+) -> str:
     """The source after its fixes; `modules` are other files of the project."""
 
     def accept(finding: Finding, now: bytes) -> bool:
@@ -29,5 +36,5 @@ def fix(source: str, *, unsafe: bool = False, least: Severity = Severity.WARNING
         safe = finding.fix.applicability is Applicability.SAFE
         return safe or (unsafe and finding.fix.applicability is Applicability.UNSAFE)
 
-    made = engine.repair(source.encode(), "train.py", MemoryProject(modules), _settings(least), accept)
+    made = engine.repair(source.encode(), "train.py", MemoryProject(modules), _settings(least, strategy), accept)
     return source if made is None else made.new

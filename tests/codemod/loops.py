@@ -286,7 +286,7 @@ def run(source: str, steps: int, loader: list[Batch]) -> tuple[list[float], list
     model = nn.Sequential(nn.Embedding(WORDS, 6), nn.Tanh(), nn.Linear(6, TAGS)).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     scope: dict[str, Any] = {}
-    exec(compile(HEAD + source, "loop", "exec"), scope)
+    exec(compile(source if "import" in source else HEAD + source, "loop", "exec"), scope)
     windows = [loader[start : start + steps] for start in range(0, len(loader), steps)]
     errors: list[float] = []
     hook = register_optimizer_step_pre_hook(_watch(model, windows, errors))

@@ -33,7 +33,9 @@ def _misses(told: dict[str, Any]) -> bool:
 
 def _check(installed: Release, processes: int, names: list[str]) -> Iterator[str]:
     """What misses, told in a line each."""
-    can = {name for name in names if Version(installed.version) >= Version(OVERRIDES[name].first)}
+    version = Version(installed.version)
+    again = Version("5.2") <= version < Version("5.5.4")
+    can = {n for n in names if version >= Version(OVERRIDES[n].first) and not (again and OVERRIDES[n].called)}
     fixed = {name: mended(OVERRIDES[name].source, installed.version) for name in names}
     for name in names:
         if (fixed[name] != OVERRIDES[name].source) != (name in can):

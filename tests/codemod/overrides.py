@@ -61,13 +61,14 @@ class Override:
     """A module and the name of the loss that a window of it should have.
 
     `runs` says that it runs as it is (it takes what Trainer hands over), `first` the release from which on it can be
-    mended by itself.
+    mended by itself. What is `called` by Trainer can't be where Accelerate divides once more (5.2 to 5.5.3).
     """
 
     source: str
     reference: str = "mean"
     runs: bool = True
     first: str = "4.46"
+    called: bool = False
 
 
 def _trainer(body: str, reference: str = "mean", *, runs: bool = True, first: str = "4.46") -> Override:
@@ -79,7 +80,7 @@ def _head(body: str, reference: str = "mean", base: str = "") -> Override:
     head = _HEAD.replace("class TinyFor", f"{base}class TinyFor")
     if base:
         head = head.replace("Classification(PreTrainedModel)", "Classification(Scored)")
-    return Override(f"{head}{body}{build}", reference)
+    return Override(f"{head}{body}{build}", reference, called=True)
 
 
 OVERRIDES = {
@@ -208,7 +209,9 @@ OVERRIDES = {
 class Tuned(Trainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, compute_loss_func=smoothed_loss, **kwargs)
-{_BUILD}''', "smoothed"),
+{_BUILD}''', "smoothed",
+        called=True,
+    ),
     "own_criterion": _head("""
     def forward(self, input_ids, labels=None, **kwargs):
         logits = self.classifier(self.embedding(input_ids).tanh())

@@ -14,6 +14,19 @@ from tests.analysis.scanning import ALL, training
 
 LOSS = "F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=0)"
 PLAIN = training(f"({LOSS} / n).backward()")
+ACCELERATED = f"""\
+from accelerate import Accelerator
+import torch.nn.functional as F
+
+def train(model, loader, optimizer):
+    accelerator = Accelerator(gradient_accumulation_steps=4)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(model):
+            accelerator.backward({LOSS})
+            optimizer.step()
+            optimizer.zero_grad()
+"""
 ENGINE = f"""\
 import deepspeed
 import torch.nn.functional as F
@@ -41,21 +54,21 @@ def fix(source: str, strategy: Strategy) -> Fix:
     [
         (PLAIN, Strategy.AUTO, "_divide_gradients(model.parameters()"),
         (PLAIN, Strategy.RESCALE, "_divide_gradients(model.parameters()"),
+        (PLAIN, Strategy.READ_AHEAD, "/ num_items).backward()"),
         (ENGINE, Strategy.AUTO, "engine.backward(loss / num_items, scale_wrt_gas=False)"),
         (ENGINE, Strategy.READ_AHEAD, "engine.backward(loss / num_items, scale_wrt_gas=False)"),
     ],
 )
 def test_what_fits(source: str, strategy: Strategy, code: str) -> None:
-    """The same as without asking."""
     assert any(code in edit.content for edit in fix(source, strategy).edits)
 
 
 @pytest.mark.parametrize(
     ("source", "strategy", "fits"),
-    [(PLAIN, Strategy.READ_AHEAD, "rescale"), (ENGINE, Strategy.RESCALE, "read-ahead")],
+    [(ACCELERATED, Strategy.READ_AHEAD, "rescale"), (ENGINE, Strategy.RESCALE, "read-ahead")],
 )
 def test_what_does_not(source: str, strategy: Strategy, fits: str) -> None:
-    """Prose, with the strategy that fits."""
+    """Prose, with the strategy that fits: inside `accumulate()` reading ahead would break the end of the loader."""
     made = fix(source, strategy)
     assert (made.applicability, made.edits) == (Applicability.DISPLAY, ())
     assert made.message == f'not rewritten: only strategy "{fits}" fits here, and "{strategy.value}" is asked for'

@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import warnings
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -91,10 +92,11 @@ class _Watch:
 def _run(job: dict[str, str], folder: str) -> dict[str, Any]:
     from transformers import TrainingArguments
 
-    scope: dict[str, Any] = {"__name__": job["name"]}
-    exec(compile(job["source"], job["name"], "exec"), scope)
+    module = ModuleType(job["name"])
+    sys.modules[job["name"]] = module  # where a model looks for its own class
+    exec(compile(job["source"], job["name"], "exec"), module.__dict__)
     torch.manual_seed(0)
-    model, trainer_class, own = scope["build"]()
+    model, trainer_class, own = module.build()
     model = model.double()
     watch = _Watch(model, job["reference"])
     world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -115,7 +117,8 @@ def _run(job: dict[str, str], folder: str) -> dict[str, Any]:
     )
     data = _sentences(16 * world)
     trainer = trainer_class(model, arguments, data_collator=watch.collate, train_dataset=data, eval_dataset=data, **own)
-    evaluated = trainer.evaluate()["eval_loss"]
+    # One that has evaluated on several ranks trains without DDP.
+    evaluated = trainer.evaluate()["eval_loss"] if world == 1 else None
     watch.training = True
     hook = register_optimizer_step_pre_hook(watch)
     try:

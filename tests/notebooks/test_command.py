@@ -54,6 +54,15 @@ def test_places(project: Path) -> None:
     assert finding["location"] == {"row": ROW, "column": 16}
 
 
+@pytest.mark.parametrize("output", ["github", "gitlab", "junit", "rdjson", "sarif"])
+def test_formats_that_know_files_only(project: Path, output: str) -> None:
+    """The place in the notebook is in what is said, and no change of the document is offered by rows of a cell."""
+    shown = gafixer("scan", "--output-format", output, cwd=project, command=REAL).stdout
+    assert PLACE in shown
+    assert "_divide_gradients" not in shown
+    assert '"startLine": ' not in shown.replace('"startLine": 1,', "")
+
+
 def test_full(project: Path) -> None:
     """The lines of the cell, and what is in another cell by its place."""
     run = gafixer("scan", cwd=project, command=REAL)

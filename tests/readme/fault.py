@@ -54,7 +54,7 @@ def _gradient(model: nn.Module, window: Sequence[Any], reduction: str, divisor: 
     for tokens, tags in window:
         logits = model(tokens).flatten(0, 1)
         loss = nn.functional.cross_entropy(logits, tags.flatten(), ignore_index=_IGNORED, reduction=reduction)
-        (loss / divisor).backward()
+        torch.autograd.backward(loss / divisor)
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 

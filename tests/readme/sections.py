@@ -41,10 +41,10 @@ def filled(readme: str, parts: Mapping[str, str]) -> str:
         ValueError: the marks of a part are not there once.
     """
     for name, text in parts.items():
-        pattern = rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- /{name} -->)"
-        readme, times = re.subn(pattern, lambda m, text=text: f"{m[1]}\n{text}\n{m[2]}", readme, flags=re.DOTALL)
-        if times != 1:
-            raise ValueError(f"README has {times} places for {name}")
+        mark, end = re.search(rf"<!-- {name}: [^\n]*-->\n", readme), f"<!-- /{name} -->"
+        if mark is None or readme.count(mark[0]) != 1 or readme.count(end) != 1:
+            raise ValueError(f"README has no place for {name}, or more than one")
+        readme = f"{readme[: mark.end()]}\n{text}\n{readme[readme.index(end) :]}"
     return readme
 
 

@@ -30,7 +30,7 @@ def test_every_rule_has_its_row_and_a_page() -> None:
 
 def test_a_part_without_marks_is_told() -> None:
     """Nothing is lost in silence."""
-    with pytest.raises(ValueError, match="0 places for rules"):
+    with pytest.raises(ValueError, match="no place for rules"):
         sections.filled("# gafixer\n", {"rules": ""})
 
 
