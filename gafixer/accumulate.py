@@ -129,9 +129,7 @@ class WithNumItems:
     many batches. Everything else that the loader has is there, `len` included.
     """
 
-    def __init__(
-        self, loader: Any, steps: int, count: Callable[[Any], float | Tensor], restarts: bool = False
-    ) -> None:
+    def __init__(self, loader: Any, steps: int, count: Callable[[Any], float | Tensor], restarts: bool = False) -> None:
         self.loader, self.steps, self.count, self.restarts = loader, steps, count, restarts
         self.done = 0
 

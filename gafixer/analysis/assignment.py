@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, loops, reductions
+from gafixer.analysis import algebra, loops, reductions, training
+from gafixer.analysis.names import spelled
 from gafixer.analysis.spelling import bounded
 from gafixer.analysis.values import (
     OPAQUE,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gafixer.analysis.interpreter import Interpreter
+    from gafixer.analysis.values import Spot
 
 __all__ = ["assign", "assign_name", "augmented"]
 
@@ -128,10 +130,10 @@ def augmented(run: Interpreter, node: ast.AugAssign) -> None:
             result = algebra.add(before, algebra.negate(more))
         case ast.Mult():
             result = algebra.multiply(before, more, spot)
-            calls.note_rescale(run, node.target, more, spot)
+            _note_rescale(run, node.target, more, spot)
         case ast.Div():
             result = algebra.divide(before, more, spot)
-            calls.note_rescale(run, node.target, algebra.divide(Const(1), more, spot), spot)
+            _note_rescale(run, node.target, algebra.divide(Const(1), more, spot), spot)
         case _:
             result = OPAQUE
     assigned = run.scope.assigned
@@ -139,3 +141,9 @@ def augmented(run: Interpreter, node: ast.AugAssign) -> None:
     assign(run, node.target, result)
     if known is not None and isinstance(node.target, ast.Name):
         assigned[node.target.id] = known
+
+
+def _note_rescale(run: Interpreter, target: ast.expr, factor: Value, spot: Spot) -> None:
+    """``p.grad *= n``: gradients are scaled after backward."""
+    if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in spelled(target):
+        training.rescale(run, factor, spot)

@@ -41,16 +41,11 @@ if TYPE_CHECKING:
     from gafixer.analysis.values import Spot
 
 __all__ = [
-    "bind",
     "bound_method",
-    "enter",
     "evaluate",
     "evaluate_elsewhere",
     "follow",
     "instance",
-    "note_rescale",
-    "stops_gradient",
-    "without_gradient",
 ]
 
 #: A function that mentions none of these neither trains nor makes a loss, a count or an object that does.
@@ -288,52 +283,6 @@ def _super(run: Interpreter, node: ast.Call, spot: Spot) -> Value:
     return library.unknown(run, Attr(Sym("super()"), node.func.attr), args, keywords, spot)
 
 
-def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Value]) -> dict[str, Value]:
-    """Parameter -> value for a call of a function of the project."""
-    spec = func.node.args
-    names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    given = ([func.bound] if func.bound is not None else []) + [bounded(a) for a in args]
-    env: dict[str, Value] = dict(zip(names, given, strict=False))
-    for name, value in (*func.preset, *keywords.items()):
-        if name in names or any(a.arg == name for a in spec.kwonlyargs):
-            env[name] = bounded(value)
-    defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
-    defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
-    # A call in sight leaves a parameter at its default; a root's own caller may give another.
-    seen = len(run.scopes) > 1 and "**" not in keywords
-    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
-        if argument.arg not in env:
-            env[argument.arg] = _default(argument, defaults.get(argument.arg), seen=seen)
-    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
-        if argument.annotation is not None:
-            env[argument.arg] = _annotated(run, func, argument, env[argument.arg])
-    if spec.vararg is not None:
-        extra = tuple(given[len(names) :])
-        env[spec.vararg.arg] = extra[0] if len(extra) == 1 else Sym(spec.vararg.arg)
-    if spec.kwarg is not None:
-        env[spec.kwarg.arg] = Sym(spec.kwarg.arg)
-    return env
-
-
-def _annotated(run: Interpreter, func: Func, argument: ast.arg, value: Value) -> Value:
-    """A symbol of a class of the project, where the annotation names one."""
-    if not isinstance(value, Sym) or value.cls is not None or not isinstance(argument.annotation, ast.expr):
-        return value
-    match run.names.dotted(run.names.modules[func.module], argument.annotation):
-        case ClassRef(name=name) as cls if name not in FRAMEWORK_CLASSES:
-            return dataclasses.replace(value, cls=cls)
-        case _:
-            return value
-
-
-def _default(argument: ast.arg, default: ast.expr | None, *, seen: bool) -> Value:
-    """What a parameter that nobody gave is: its default, or (where the caller is not in sight) perhaps that."""
-    known = Const(default.value) if isinstance(default, ast.Constant) else None
-    if seen and known is not None and (known.value is None or isinstance(known.value, str | bool)):
-        return known
-    return Sym(argument.arg, default=known)
-
-
 def evaluate_elsewhere(run: Interpreter, found: Assigned, name: str) -> Value:
     """A top-level or class-level assignment, evaluated where it stands."""
     key = id(found.node)
@@ -361,31 +310,3 @@ def _elsewhere(run: Interpreter, found: Assigned, key: int, name: str) -> Value:
     if isinstance(value, Item | Element | Called):
         return Sym(name, value)
     return value
-
-
-# -- contexts and gradients ----------------------------------------------------------------------------------------
-
-_NO_GRAD = re.compile(r"no_grad\b|inference_mode\b|set_grad_enabled")
-
-
-def without_gradient(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
-    """Whether a function is decorated with ``no_grad`` or its like."""
-    return any(_NO_GRAD.search(spelled(d)) for d in getattr(node, "decorator_list", ()))
-
-
-def stops_gradient(context: Value) -> bool:
-    """Whether a ``with`` block is ``no_grad`` or its like."""
-    return isinstance(context, Called) and _NO_GRAD.search(text(context.func)) is not None
-
-
-def enter(context: Value) -> Value:
-    """What ``with context as name`` binds: for ``amp.scale_loss(loss, optimizer)`` the loss."""
-    if isinstance(context, Called) and text(context.func).endswith("scale_loss") and context.args:
-        return context.args[0]
-    return context
-
-
-def note_rescale(run: Interpreter, target: ast.expr, factor: Value, spot: Spot) -> None:
-    """``p.grad *= n``: gradients are scaled after backward."""
-    if isinstance(target, ast.Attribute) and target.attr in {"grad", "data"} and "grad" in spelled(target):
-        training.rescale(run, factor, spot)

@@ -10,7 +10,7 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, assignment, calls, expressions, statements
+from gafixer.analysis import algebra, assignment, binding, contexts, expressions, statements
 from gafixer.analysis.events import Event, EventKind, Frame, Framework, Loop, Suspended
 from gafixer.analysis.ledger import Ledger
 from gafixer.analysis.names import Names
@@ -134,14 +134,14 @@ class Interpreter:
         module = self.names.modules.get(func.module)
         if module is None or id(node) in self.active or len(self.scopes) > DEEPEST_CALL:
             return OPAQUE
-        env = calls.bind(self, func, args, keywords)
+        env = binding.bind(self, func, args, keywords)
         around = self.loops
         scope = Scope(module, Ledger(env), func.owner, Ledger(dict.fromkeys(env, around)), outer=dict(func.closure))
         self.scopes.append(scope)
         self.active.append(id(node))
         self.entered.add(id(node))
         kept = len(self.frames)
-        if calls.without_gradient(node):
+        if contexts.without_gradient(node):
             self.frames.append(Suspended("no_grad"))
         try:
             if isinstance(node, ast.Lambda):

@@ -6,7 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, assignment, calls, ignite, loops
+from gafixer.analysis import algebra, assignment, contexts, ignite, loops
 from gafixer.analysis.events import Branch, Frame, Suspended, Within
 from gafixer.analysis.values import Called, Choice, ClassRef, Const, Logic, LogicOp, Poly, Sym, Value
 
@@ -247,11 +247,11 @@ def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> Flow:
     kept = len(run.frames)
     for item in node.items:
         context = run.evaluate(item.context_expr)
-        entered = calls.enter(context)
+        entered = contexts.enter(context)
         if item.optional_vars is not None:
             assignment.assign(run, item.optional_vars, entered)
         run.frames.append(Within(context, run.spot(item.context_expr)))
-        if calls.stops_gradient(context):
+        if contexts.stops_gradient(context):
             run.frames.append(Suspended("no_grad"))
     flow = block(run, node.body)
     del run.frames[kept:]

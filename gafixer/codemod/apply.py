@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
-import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -26,7 +24,7 @@ from gafixer.codemod.plan import (
     Unwrap,
     Where,
 )
-from gafixer.notebooks import BOUNDARY
+from gafixer.codemod.toplevel import with_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,7 +60,7 @@ def rewrite(
     if change.moved:
         changed = changed.visit(_Unstash(change.moved))
         assert isinstance(changed, cst.Module)
-    return _with_top(tree, module, changed, top, top_row, imports).code
+    return with_top(tree, module, changed, top, top_row, imports).code
 
 
 class _Change(cst.CSTTransformer):
@@ -221,177 +219,6 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
     return kept
 
 
-# -- the top level ---------------------------------------------------------------------------------------------------
-
-
-def _with_top(
-    tree: Tree, before: cst.Module, after: cst.Module, top: Sequence[str], row: int, imports: Sequence[str]
-) -> cst.Module:
-    """Put functions before the top-level function or class that row is in; for a script, after its imports.
-
-    What runs in a cell of a notebook has its functions in that cell.
-    """
-    if not top and not imports:
-        return after
-    body = list(after.body)
-    header = list(after.header)
-    if top:
-        position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
-        defines = isinstance(tree.root.body[position], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        # Statements of the top level are never moved or removed, so both trees count them alike.
-        index = _index(before, position) if defines else _script_index(tree, after.body, row)
-        made = [cst.parse_statement(text, before.config_for_parsing) for text in top]
-        above = _two_blank(header if index == 0 else [])
-        if index == 0 and header:
-            header = above
-            made = [made[0], *(_spaced(node) for node in made[1:])]
-        elif index:
-            made = [_spaced(node) for node in made]
-        if index < len(body):
-            body[index] = _spaced(body[index])
-        body[index:index] = made
-    for line in imports:
-        _insert_import(body, line, cst.parse_statement(line, before.config_for_parsing))
-    return after.with_changes(header=header, body=body)
-
-
-def _two_blank(lines: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """Lines that end with two blank ones."""
-    kept = list(lines)
-    while kept and kept[-1].comment is None:
-        kept.pop()
-    return [*kept, *[cst.EmptyLine(indent=False)] * 2] if kept else []
-
-
-def _spaced(node: Statement) -> Statement:
-    """A statement with at least two blank lines above it and above its comments."""
-    lines = list(getattr(node, "leading_lines", ()))
-    blank = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
-    return (
-        node.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * (2 - blank), *lines]) if blank < 2 else node
-    )
-
-
-def _index(module: cst.Module, position: int) -> int:
-    """Which line or compound of the module holds its n-th statement."""
-    seen = 0
-    for index, node in enumerate(module.body):
-        seen += len(node.body) if isinstance(node, cst.SimpleStatementLine) else 1
-        if seen > position:
-            return index
-    raise DeclinedError("the function could not be located at the top level")
-
-
-def _is_import(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.SimpleStatementLine) and any(
-        isinstance(s, cst.Import | cst.ImportFrom) for s in node.body
-    )
-
-
-def _is_standard(node: cst.CSTNode) -> bool:
-    """Whether a line imports from the standard library."""
-    match node:
-        case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
-            pass
-        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as name, relative=[])]):
-            pass
-        case _:
-            return False
-    root = cst.Module([]).code_for_node(name).partition(".")[0]
-    return root in sys.stdlib_module_names and root != "__future__"
-
-
-def _source(node: cst.CSTNode) -> str | None:
-    """The module of a line ``from module import name``."""
-    match node:
-        case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name() | cst.Attribute() as source)]):
-            return cst.Module([]).code_for_node(source)
-        case _:
-            return None
-
-
 def _apart(node: Statement) -> Statement:
     """A function with a blank line above it."""
     return node.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if isinstance(node, cst.FunctionDef) else node
-
-
-def _is_future(node: cst.CSTNode) -> bool:
-    return "__future__" in cst.Module([]).code_for_node(node)
-
-
-def _script_index(tree: Tree, body: Sequence[cst.CSTNode], row: int) -> int:
-    """After the imports at the head of the file, or of the notebook's cell that `row` is in."""
-    boundary = ast.dump(ast.parse(BOUNDARY).body[0])
-    cells = sum(ast.dump(node) == boundary for node in tree.root.body if node.lineno < row)
-    bounds = [-1, *(index for index, node in enumerate(body) if _is_boundary(node)), len(body)]
-    start = bounds[cells] + 1
-    return start + _import_index(body[start : bounds[cells + 1]])
-
-
-def _is_boundary(node: cst.CSTNode) -> bool:
-    match node:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString(value=value))]):
-            return value == BOUNDARY
-        case _:
-            return False
-
-
-def _import_index(body: Sequence[cst.CSTNode]) -> int:
-    """After the imports at the head of these statements, within the first cell of a notebook."""
-    last = 0
-    for index, node in enumerate(body):
-        if _is_import(node):
-            last = index + 1
-        elif (_is_boundary(node) and last) or isinstance(node, cst.FunctionDef | cst.ClassDef | cst.For | cst.While):
-            break
-    return last
-
-
-def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
-    """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports.
-
-    A `from` import goes behind all, one of the standard library behind those of its kind.
-    """
-    if line.startswith("from "):
-        root = line.split()[1].partition(".")[0]
-        known = [i for i, node in enumerate(body[: _import_index(body)]) if _is_standard(node)]
-        if root not in sys.stdlib_module_names or not known:
-            body.insert(_import_index(body), new)
-            return
-        later = [i for i in known if (_source(body[i]) or "") > line.split()[1]]
-        body.insert(later[0] if later else known[-1] + 1, new)
-        return
-    plain: list[tuple[int, str]] = []
-    first = None
-    for index, node in enumerate(body):
-        match node:
-            case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
-                plain.append((index, cst.Module([]).code_for_node(name)))
-            case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.Name(value="__future__"))]):
-                first = None
-            case cst.SimpleStatementLine(body=[cst.ImportFrom(module=module)]) if module is not None and first is None:
-                root = cst.Module([]).code_for_node(module).partition(".")[0]
-                first = None if root in sys.stdlib_module_names else index
-            case cst.FunctionDef() | cst.ClassDef():
-                break
-            case _:
-                pass
-    mine = line.split()[1]
-    standard = mine.partition(".")[0] in sys.stdlib_module_names
-    ours = [(i, name) for i, name in plain if (name.partition(".")[0] in sys.stdlib_module_names) is standard]
-    smaller = [i for i, name in ours if name < mine]
-    if smaller:
-        body.insert(smaller[-1] + 1, new)
-        return
-    if standard and not ours:
-        first = next((i for i, node in enumerate(body) if _is_import(node) and not _is_future(node)), None)
-    where = ours[0][0] if ours else first
-    if where is None:
-        where = plain[-1][0] + 1 if plain else 0
-        body.insert(where, new)
-        return
-    following = body[where]
-    body[where : where + 1] = [
-        new.with_changes(leading_lines=getattr(following, "leading_lines", ())),
-        following.with_changes(leading_lines=()),
-    ]

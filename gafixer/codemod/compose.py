@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.events import AUTOMATIC, EventKind, Framework
 from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
-from gafixer.codemod import order, scale
+from gafixer.codemod import guards, order, scale
 from gafixer.codemod.division import dropped
 from gafixer.codemod.lightning import in_hook
 from gafixer.codemod.plan import DeclinedError, Plan, merge
@@ -70,9 +70,9 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot], st
         plans.append(_once(tree, site))
         codes = codes - _RESCALED
     if codes & _LEFT_OVER:
-        plans.append(order.flush(tree, site, mended="GA202" in codes))
+        plans.append(guards.flush(tree, site, mended="GA202" in codes))
     elif "GA202" in codes:
-        plans.append(order.guard(tree, site))
+        plans.append(guards.guard(tree, site))
     if codes & (_RESCALED | ({"GA103"} if twice and _needs_rescale(site) else set())) or (
         codes & _LEFT_OVER and _is_by_steps(site)
     ):

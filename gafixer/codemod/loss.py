@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Divisor, Items
 from gafixer.analysis.values import Author, Kind, Reduction, Spot
+from gafixer.codemod.chain import Step, bring, callers, climb
 from gafixer.codemod.count import (
-    Step,
     atomic,
-    bring,
-    callers,
-    climb,
     divisor_count,
     guarded,
     is_guarded,
@@ -150,7 +147,10 @@ def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
     try:
         terms = []
         for term in model.terms:
-            other = Tree(files[term.atom.spot.path], term.atom.spot.path)
+            source = files.get(term.atom.spot.path)
+            if source is None:  # a part of the loss that the model's own files don't make
+                return None
+            other = Tree(source, term.atom.spot.path)
             node = other.expression(term.atom.spot)
             forward = _forward(other, model.name)
             if node is None or forward is None:

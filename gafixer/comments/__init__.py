@@ -21,7 +21,7 @@ __all__ = ["UNUSED", "judges", "settle", "speaks", "suppress"]
 
 #: The rule about comments that silence nothing.
 UNUSED = "GA901"
-_JUDGED = re.compile(rb"gafixer:|noqa[^\n]*ga\d")
+_OF_OURS = re.compile(rb"(?:noqa|NOQA)\b[^\n]*\b[Gg][Aa]\d")
 
 
 def speaks(source: bytes) -> bool:
@@ -31,8 +31,9 @@ def speaks(source: bytes) -> bool:
 
 def judges(source: bytes) -> bool:
     """Whether it may hold one that is ours to judge, no other linter's. Every file is asked: plain searches first."""
-    said = b"gafixer:" in source or b"noqa" in source or b"NOQA" in source
-    return said and _JUDGED.search(source.lower()) is not None
+    if b"gafixer:" in source:
+        return True
+    return (b"noqa" in source or b"NOQA" in source) and _OF_OURS.search(source) is not None
 
 
 def suppress(source: bytes, findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -93,7 +93,7 @@ def verify(**options: object) -> int:
 def _run(options: _Options) -> int:
     missing = [name for name in ("torch", "transformers", "accelerate") if importlib.util.find_spec(name) is None]
     if missing:
-        raise click.UsageError(f"verify needs {' and '.join(missing)}: pip install 'gafixer[runtime]'")
+        raise click.UsageError(f"verify needs {' and '.join(missing)}: pip install {' '.join(missing)}")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # or a look for a GPU would spoil it for forked workers
     if "WORLD_SIZE" not in os.environ:  # one process, one GPU: the trainer would spread itself over all it sees

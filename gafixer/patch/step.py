@@ -181,6 +181,8 @@ class Step:
             if not (self._through_trainer or seen.contract.counted) and flags.keeps_its_scale(call.original):
                 messages.once(self.trainer, "its loss is averaged over microbatches, as it would be", logging.INFO)
                 seen = averaged(seen)
+            elif not seen.contract.terms and seen.contract.settled:
+                messages.once(call.bare, "no loss call on the batch's targets was seen: samples weigh it", logging.INFO)
             self.book.looks[key] = looks = self.book.looks.get(key, 0) + 1
             if seen.contract.settled or looks >= LOOKS:
                 self.book.contracts[key] = seen.contract

@@ -67,6 +67,15 @@ def test_models_that_score_different_labels_are_not_told_apart() -> None:
     assert any("several kinds" in message for message in said)
 
 
+def test_a_model_whose_loss_has_a_part_that_is_not_in_sight_tells_nothing() -> None:
+    model = MODEL.replace(
+        "        return logits, loss", "            loss = loss + self.more(idx)\n        return logits, loss"
+    )
+    code = LOOP.format(module="net", name="Tagger", arguments="x, y")
+    assert fix(code, unsafe=True, net=model) == code
+    assert all(f.fix is not None for f in findings(code, net=model))
+
+
 APEX = """
 from apex import amp
 import torch

@@ -12,7 +12,11 @@ from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import relative_error
 from tests.patch import tiny
 
-pytestmark = [pytest.mark.usefixtures("patched"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.usefixtures("patched"),
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning"),  # inductor's own use
+]
 
 COMPILED: dict[str, Any] = {"torch_compile": True, "torch_compile_backend": "inductor"}
 

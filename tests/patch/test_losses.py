@@ -57,6 +57,12 @@ def test_compute_loss_func(rule: Callable[..., torch.Tensor]) -> None:
     assert_parity(tiny.llama(), functools.partial(Trainer, compute_loss_func=rule), own(rule))
 
 
+def test_a_loss_that_nothing_is_known_of_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="gafixer.patch"):
+        drive_trainer(tiny.llama(), tiny.window(tiny.tokens()), trainer_class=losses.OwnWithoutLabels)
+    assert "LlamaForCausalLM: no loss call on the batch's targets was seen: samples weigh it" in caplog.text
+
+
 @pytest.mark.parametrize("trainer_class", [losses.Own, losses.OwnCounted, losses.OwnWithoutLabels])
 def test_own_compute_loss(trainer_class: type[losses.Own]) -> None:
     assert_parity(tiny.llama(), trainer_class, own(trainer_class.rule))
