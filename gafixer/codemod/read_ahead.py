@@ -86,6 +86,8 @@ def read_ahead(tree: Tree, site: Site) -> Plan:
         raise DeclinedError("the loop over microbatches is not in sight")
     if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
         raise DeclinedError("a part of the loss could not be followed")
+    if site.others:
+        raise DeclinedError("on other ways to backward the loss is another one")
     if len({e.spot for e in site.happening(EventKind.BACKWARD) if tree.at(e.spot)}) > 1:
         raise DeclinedError("several losses go backward in this window")
     loss = merged([summed(tree, site, term, home, call) for term in site.terms])

@@ -87,15 +87,13 @@ def same_to_the_bit(train: Callable[[], torch.Tensor]) -> bool:
 def test_sft_meets_the_reference(tmp_path: Path, adapted: bool) -> None:
     trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
     if adapted:
-        pytest.importorskip("peft")
+        peft = pytest.importorskip("peft")
     tokenizer = vocabulary()
     rows = datasets.Dataset.from_list([{"text": text} for text in TEXTS[:8]])
 
     def caught(batch: int, steps: int) -> torch.Tensor:
         model: Any = llama()
         if adapted:
-            import peft
-
             torch.manual_seed(1)
             adapter = peft.LoraConfig(target_modules=["q_proj", "v_proj"], r=2, task_type="CAUSAL_LM")
             adapter.init_lora_weights = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import runpy
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,8 @@ def _rank(rank: int, ranks: int, folder: str) -> None:
         here = run if rank == 0 else dataclasses.replace(run, blank=None)
         worst[f"{name}-{run}"] = run_script(load_script("GA402", name), reference, here, gather=gather).worst
     torch.save(worst, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    dist.barrier()
+    os._exit(0)  # torch's DDP can end with Python's lock held, waiting for a gloo thread that wants it
 
 
 def _over_ranks(reference: Reference) -> Reference:

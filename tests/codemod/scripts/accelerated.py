@@ -1,5 +1,6 @@
 """Updates over uneven sentences with Accelerate; a window is the same sentences on one process and on several."""
 
+import os
 import sys
 
 import torch
@@ -39,7 +40,10 @@ def main():
     model, optimizer = accelerator.prepare(model, optimizer)
     train(accelerator, model, make_batches()[accelerator.process_index :: accelerator.num_processes], optimizer)
     accelerator.print(*(f"{value:.10f}" for p in model.parameters() for value in p.flatten().tolist()))
-    accelerator.end_training()
+    if accelerator.num_processes > 1:
+        accelerator.wait_for_everyone()
+        sys.stdout.flush()
+        os._exit(0)  # torch's DDP can end with Python's lock held, waiting for a gloo thread that wants it
 
 
 if __name__ == "__main__":

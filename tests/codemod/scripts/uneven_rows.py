@@ -1,5 +1,8 @@
 """One update over rows of 1, 2, 3, ... targets with Accelerate; the figures are those of Accelerate's guide."""
 
+import os
+import sys
+
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
@@ -38,6 +41,10 @@ def main():
     train(accelerator, model, loader, optimizer)
     if accelerator.is_main_process:
         print(*(f"{value:.4f}" for value in accelerator.unwrap_model(model).weight.flatten().tolist()))
+    if accelerator.num_processes > 1:
+        accelerator.wait_for_everyone()
+        sys.stdout.flush()
+        os._exit(0)  # torch's DDP can end with Python's lock held, waiting for a gloo thread that wants it
 
 
 if __name__ == "__main__":
