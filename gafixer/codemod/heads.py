@@ -47,8 +47,8 @@ def mend(tree: Tree, head: HeadSite, codes: set[str], target: Target) -> Plan:
         statement = tree.statement(head.flag.spot)
         if not isinstance(statement, ast.Assign):
             raise DeclinedError("the switch is set elsewhere")
-        parts = frozenset({Replace(spot_of(tree, statement.value), "True")})
-        return Plan(parts, Applicability.UNSAFE, "Let the switch say what the loss does")
+        flipped: frozenset[Part] = frozenset({Replace(spot_of(tree, statement.value), "True")})
+        return Plan(flipped, Applicability.UNSAFE, "Let the switch say what the loss does")
     refuse_again(target)
     try:
         return _divided(tree, head, forward, target)

@@ -221,8 +221,9 @@ class Step:
             self._recorder = None
 
     def _gather(self, contract: LossContract | None) -> None:
-        if self.tally.place != self.window.opening:
+        if self.tally.place != self.window.opening or self.window.gathered:
             return
+        self.window.gathered = True
         rules = () if contract is None else contract.rules
         self.book.agreed = self.window.gather(rules, self.book.agreed)
         before = self.window.before

@@ -34,12 +34,13 @@ class TinyForTokenClassification(PreTrainedModel):
         self.classifier = nn.Linear(config.hidden, config.tags)
         self.post_init()
 """
+#: Trainer of 4.46 hands the count to a forward only where it has `**loss_kwargs`.
 _HONOURS = """
-    def forward(self, input_ids, labels=None, **kwargs):
+    def forward(self, input_ids, labels=None, **loss_kwargs):
         logits = self.classifier(self.embedding(input_ids).tanh())
         loss = None
         if labels is not None:
-            num_items = kwargs.get("num_items_in_batch")
+            num_items = loss_kwargs.get("num_items_in_batch")
             reduction = "mean" if num_items is None else "sum"
             loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction=reduction)
             if num_items is not None:
@@ -80,7 +81,7 @@ def _head(body: str, reference: str = "mean", base: str = "") -> Override:
     head = _HEAD.replace("class TinyFor", f"{base}class TinyFor")
     if base:
         head = head.replace("Classification(PreTrainedModel)", "Classification(Scored)")
-    return Override(f"{head}{body}{build}", reference, called=True)
+    return Override(f"{head}{body}{build}", reference, first="4.47", called=True)
 
 
 OVERRIDES = {
