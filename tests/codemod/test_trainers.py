@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from gafixer.findings import Severity  # noqa: E402 - the same
 from tests.codemod.overrides import OVERRIDES  # noqa: E402 - run by what may be missing
 from tests.codemod.trainers import FAULT, PARITY, STEPS, mended, run  # noqa: E402 - the same
 
@@ -66,5 +67,6 @@ def test_a_second_run_changes_nothing(name: str) -> None:
 def test_before_the_count_it_is_no_safe_fix(name: str) -> None:
     """Before 4.46 `Trainer` hands over no count: the signature can be made ready, a mean of means is left there."""
     source = OVERRIDES[name].source
-    assert mended(source, "4.45.2", unsafe=False) == source
-    assert "num_items_in_batch=None" in mended(source, "4.45.2")
+    shown = (Severity.WARNING, Severity.INFO)  # which of them says it depends on what the override does otherwise
+    assert all(mended(source, "4.45.2", unsafe=False, least=least) == source for least in shown)
+    assert any("num_items_in_batch=None" in mended(source, "4.45.2", least=least) for least in shown)

@@ -21,8 +21,8 @@ __all__ = ["FAULT", "PARITY", "STEPS", "mended", "run"]
 PARITY, FAULT, STEPS = 1e-6, 0.01, 2
 
 
-def mended(source: str, release: str, *, unsafe: bool = True) -> str:
-    """The source after its fixes for a release of Transformers."""
+def mended(source: str, release: str, *, unsafe: bool = True, least: Severity = Severity.WARNING) -> str:
+    """The source after its fixes for a release of Transformers, those of findings below `least` left out."""
 
     def accept(finding: Finding, now: bytes) -> bool:
         del now
@@ -30,7 +30,7 @@ def mended(source: str, release: str, *, unsafe: bool = True) -> str:
         allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
         return finding.fix.applicability in allowed
 
-    settings = Settings(frozenset(rulebook.catalogue()), Severity.WARNING, target_transformers=f"=={release}")
+    settings = Settings(frozenset(rulebook.catalogue()), least, target_transformers=f"=={release}")
     made = engine.repair(source.encode(), "train.py", MemoryProject({}), settings, accept)
     return source if made is None else made.new
 
