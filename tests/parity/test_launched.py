@@ -36,4 +36,6 @@ def test_two_launched_ranks(tmp_path: Path) -> None:
     even, ragged = head["variants"]
     assert even["before"]["ratio"] == pytest.approx(2.0, abs=1e-4)  # two ranks, and nobody divides
     assert even["after"]["verdict"] == ragged["after"]["verdict"] == "parity"
-    assert {d["ratio"] for d in facts["divides"]} <= {pytest.approx(1.0), pytest.approx(4.0)}
+    assert facts["divides"]
+    for divides in facts["divides"]:  # with one process, and four microbatches where nobody divides
+        assert any(divides["ratio"] == pytest.approx(right) for right in (1.0, 4.0)), divides
