@@ -120,7 +120,9 @@ class Step:
                 )
                 ours = loss
             divisor = backward_divisor(accelerator, kwargs)
-            return original(ours if divisor == 1 else ours * divisor, **kwargs)
+            # DeepSpeed takes the very tensor that its engine returned for one that it has yet to divide.
+            another = divisor != 1 or accelerator.distributed_type.value == "DEEPSPEED"
+            return original(ours * divisor if another else ours, **kwargs)
 
         return backward
 
@@ -221,8 +223,9 @@ class Step:
             self._recorder = None
 
     def _gather(self, contract: LossContract | None) -> None:
-        if self.tally.place != self.window.opening:
+        if self.tally.place != self.window.opening or self.window.gathered:
             return
+        self.window.gathered = True
         rules = () if contract is None else contract.rules
         self.book.agreed = self.window.gather(rules, self.book.agreed)
         before = self.window.before

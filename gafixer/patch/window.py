@@ -33,6 +33,8 @@ class Window:
         self.batches: Sequence[object] = batches if before is None else [*before.batches, *batches]
         self.ranks = ranks
         self.device = device
+        self.gathered = False
+        """Whether this rank met the others: once per window, however often it looks at a loss."""
         self._locals: dict[ItemRule, list[float]] = {}
         self._totals: dict[ItemRule, float] = {}
 

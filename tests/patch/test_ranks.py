@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+from gafixer.parity.drive import drive_trainer
+from gafixer.patch.window import Window
+from tests.patch import tiny
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -61,3 +66,19 @@ def test_fsdp_averages_the_right_gradient(tmp_path: Path) -> None:
     found = on_two_ranks("sharded_worker.py", tmp_path / "figures")
     assert set(found) == {f"{head}, FSDP{kind}" for head in ("dropped", "honoured") for kind in (1, 2)}
     assert max(found.values()) < 3e-6, found
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_rank_meets_the_others_once_per_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[Window] = []
+    gather = Window.gather
+
+    def counted(self: Window, *args: Any) -> Any:
+        met.append(self)
+        return gather(self, *args)
+
+    monkeypatch.setattr(Window, "gather", counted)
+    batch = {**tiny.tokens(), "next_sentence_label": torch.arange(8) % 2}
+    microbatches = tiny.window(batch, (2, 2, 2, 2))
+    drive_trainer(tiny.bert(tiny.BertForPreTraining), microbatches, steps=2, max_steps=2)  # known, and looked at again
+    assert len(met) == len(set(met)) == 2

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -188,9 +189,9 @@ def main() -> None:
                 lines = [asdict(run) for run in ended(name, options.folder, options.updates, ranks)]
         except Exception as error:  # the other heads still run
             lines = [{"head": name, "ranks": ranks, "error": f"{type(error).__name__}: {error}"[:300]}]
-        if os.environ.get("RANK", "0") == "0":
-            for line in lines:
-                print(json.dumps(line), flush=True)
+        first = os.environ.get("RANK", "0") == "0"
+        for line in lines:
+            print(json.dumps(line), flush=True, file=sys.stdout if first else sys.stderr)
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
