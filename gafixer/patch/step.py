@@ -120,7 +120,9 @@ class Step:
                 )
                 ours = loss
             divisor = backward_divisor(accelerator, kwargs)
-            return original(ours if divisor == 1 else ours * divisor, **kwargs)
+            # DeepSpeed takes the very tensor that its engine returned for one that it has yet to divide.
+            another = divisor != 1 or accelerator.distributed_type.value == "DEEPSPEED"
+            return original(ours * divisor if another else ours, **kwargs)
 
         return backward
 

@@ -14,6 +14,7 @@ from transformers import Trainer
 
 from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import relative_error
+from gafixer.patch import messages
 from tests.patch import losses, tiny
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def test_compute_loss_func(rule: Callable[..., torch.Tensor]) -> None:
     assert_parity(tiny.llama(), functools.partial(Trainer, compute_loss_func=rule), own(rule))
 
 
-def test_a_loss_that_nothing_is_known_of_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loss_that_nothing_is_known_of_is_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "_said", set())  # another test may have heard it
     with caplog.at_level(logging.INFO, logger="gafixer.patch"):
         drive_trainer(tiny.llama(), tiny.window(tiny.tokens()), trainer_class=losses.OwnWithoutLabels)
     assert "LlamaForCausalLM: no loss call on the batch's targets was seen: samples weigh it" in caplog.text
