@@ -243,7 +243,12 @@ FIXED: dict[str, Row] = {
     "a fix that assumes": (["scan", "dist/assumed.py", *DECLARED, "--fix"], 1, "GA101 mean-over-steps", "found 1 err"),
     "a fix that may assume": (["scan", "dist/assumed.py", *DECLARED, "--fix", "--unsafe-fixes"], 0, "", "fixed 1 find"),
     "fix with an import": (["scan", "dist/loop.py", "--diff", "--helpers", "import"], 1, "gafixer.accumulate", "would"),
-    "fix another way": (["scan", "dist/loop.py", "--fix", "--strategy", "read-ahead"], 1, "rescale", "found 1 error"),
+    "fix another way": (
+        ["scan", "dist/loop.py", "--fix", "--strategy", "read-ahead"],
+        1,
+        "which the loader brings along",
+        "found 1 error",
+    ),
     "fix of a comment": (["scan", "dist/idle.py", "--fix"], 0, "", "fixed 1 finding in 1 file"),
 }
 

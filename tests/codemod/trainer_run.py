@@ -134,7 +134,7 @@ def main() -> None:
     torch.set_num_threads(1)
     from transformers import logging
 
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers gives it none
     jobs = json.load(sys.stdin)
     told = {}
     for job in jobs:
