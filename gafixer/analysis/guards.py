@@ -105,9 +105,12 @@ def _conditions(test: Value, *, holds: bool) -> Iterable[_Fires | _Last]:
     match test:
         case Logic(op=LogicOp.NOT, parts=(inner,)):
             yield from _conditions(inner, holds=not holds)
-        case Logic(parts=parts):
-            for part in parts:
-                yield from _conditions(part, holds=holds)
+        case Logic(op=op, parts=parts):
+            found = [tuple(_conditions(part, holds=holds)) for part in parts]
+            yield from (condition for part in found for condition in part)
+            either = (op is LogicOp.OR) == holds
+            if either and not all(found) and any(isinstance(c, _Fires) and not c.named for part in found for c in part):
+                yield _Last()  # what else makes it step can't be told; the end of the loop may
         case Choice(options=options):
             for option in options:
                 yield from _conditions(option, holds=holds)

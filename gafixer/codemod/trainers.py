@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours
@@ -47,9 +46,7 @@ def mend(tree: Tree, site: OverrideSite, codes: set[str], target: Target) -> Pla
         return _flipped(tree, site, function)
     taken = _taken(tree, site, function)
     if target.division is Division.ACCELERATE and site.name != "get_batch_samples":
-        plan = _mended(tree, site, function, taken, target)
-        message = f"{plan.message} from 4.46 on ({target.name} hands over no count: a mean of means is left there)"
-        return replace(plan, applicability=Applicability.UNSAFE, message=message)
+        raise DeclinedError(f"Trainer of {target.name} hands over no count to divide by")
     return _mended(tree, site, function, taken, target)
 
 
