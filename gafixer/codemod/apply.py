@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -48,11 +49,8 @@ def rewrite(
     Raises:
         DeclinedError: a part's place could not be found.
     """
-    try:
-        module = cst.parse_module(tree.source)
-    except cst.ParserSyntaxError as error:
-        raise DeclinedError("libcst does not parse this file") from error
-    change = _Change(Locator(tree, module), module)
+    module, locator = _parsed(tree)
+    change = _Change(locator, module)
     for part in parts:
         change.take(part)
     changed = module.visit(change)
@@ -61,6 +59,16 @@ def rewrite(
         changed = changed.visit(_Unstash(change.moved))
         assert isinstance(changed, cst.Module)
     return with_top(tree, module, changed, top, top_row, imports).code
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(tree: Tree) -> tuple[cst.Module, Locator]:
+    """A file's nodes, which nothing changes: those of one file serve all of its plans."""
+    try:
+        module = cst.parse_module(tree.source)
+    except cst.ParserSyntaxError as error:
+        raise DeclinedError("libcst does not parse this file") from error
+    return module, Locator(tree, module)
 
 
 class _Change(cst.CSTTransformer):
