@@ -220,14 +220,17 @@ def _judged(
 ) -> Iterator[tuple[Subject, list[Finding]]]:
     """The windows, heads and overrides of a module, and all that the rules say of each."""
     from gafixer import rulebook
-    from gafixer.analysis import build, heads, overrides
 
     rules = rulebook.load()
     if about & _SITES:
+        from gafixer.analysis import build
+
         for site in build.sites(module, project, settings.declared):
             yield site, [f for rule in rules if rule.check is not None for f in rule.check(site)]
     if not about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER):
         return
+    from gafixer.analysis import heads, overrides
+
     meant = _target(module, project, settings)
     for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
         yield head, [f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant)]
@@ -238,13 +241,16 @@ def _judged(
 
 def _of_users(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:
     """What the rules say of what a module uses of the library; it is said at the requirement."""
+    if prefilter.Matter.USER not in about:
+        return
     from gafixer import rulebook
     from gafixer.analysis import uses
 
-    if prefilter.Matter.USER in about and (used := uses.uses(module, project)) is not None:
+    if (used := uses.uses(module, project)) is not None:
+        meant = _target(module, project, settings)
         for rule in rulebook.load():
             if rule.check_uses is not None:
-                yield from rule.check_uses(used, _target(module, project, settings))
+                yield from rule.check_uses(used, meant)
 
 
 def trace(
