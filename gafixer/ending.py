@@ -92,7 +92,9 @@ def _fix(result: Result, started: float) -> int:
     from gafixer import fixing
 
     options = result.options
-    changed, failures = fixing.repair(result.shown(), result.settings, result.baseline, keep=options.fixes)
+    changed, failures = fixing.repair(
+        result.shown(), Scanner(result.settings, result.paths), result.baseline, keep=options.fixes
+    )
     result.failures += failures
     fixed = [f for c in changed for f in c.fixed]
     if options.diff:
@@ -100,7 +102,7 @@ def _fix(result: Result, started: float) -> int:
         terminal.write(fixing.patch(changed, Names(str(Path.cwd()))))
         terminal.fixed(fixed, len(changed), done=False)
         return WRONG if result.failures else FOUND if changed and not options.exit_zero else CLEAN
-    result.again([c.path for c in changed], Scanner(result.settings).path)
+    result.again([c.path for c in changed], Scanner(result.settings, result.paths).path)
     if options.show_fixes:
         _show_fixes(fixed)
     if options.fix_only:
@@ -124,7 +126,7 @@ def _fix_stdin(result: Result) -> int:
     from gafixer import fixing
 
     options = result.options
-    made = fixing.change(result.stdin, options.stdin_name, result.settings, result.baseline)
+    made = fixing.change(result.stdin, options.stdin_name, Scanner(result.settings), result.baseline)
     if isinstance(made, Failure):
         result.failures.append(made)
         made = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,12 +18,13 @@ if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.requirements import Target
     from gafixer.analysis.source import Module, UnreadableError
-    from gafixer.codemod.fixes import Fixer, Said
+    from gafixer.codemod.fixes import Fixer, Said, Texts
     from gafixer.codemod.subjects import Subject
     from gafixer.declared import Declared
     from gafixer.settings import Settings
 
 __all__ = [
+    "Other",
     "Repaired",
     "Report",
     "check_source",
@@ -43,11 +46,24 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What fixing a file came to: its text before and after, and the findings that were mended."""
+    """What fixing a file came to: its text before and after, and the findings that were mended.
+
+    `others` are other files that this changed, with their texts: all belong together.
+    """
 
     old: str
     new: str
     fixed: tuple[Finding, ...]
+    others: tuple[Other, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another file that the fix of a file changed."""
+
+    path: str
+    old: str
+    new: str
 
 
 def wanted(source: bytes) -> bool:
@@ -141,17 +157,21 @@ def repair(
     Raises:
         UnreadableError: the file is no Python.
     """
+    from gafixer.analysis.project import Changed
     from gafixer.analysis.source import Module
 
     first = Module.read(_name(path), path, source, whole=True)
-    module, fixed = first, list[Finding]()
+    module, fixed, texts = first, list[Finding](), dict[str, str]()
     for _ in range(_MOST_ROUNDS):
-        new, mended = _round(module, project, settings, accept)
+        new, mended = _round(module, Changed(project, texts), settings, accept)
         if not mended:
             break
         fixed += mended
-        module = module.changed(new)
-    return Repaired(first.source, module.source, tuple(fixed)) if fixed else None
+        texts |= new
+        module = module.changed(texts[path])
+    others = ((name, project.editable(name), text) for name, text in texts.items() if name != path)
+    made = tuple(Other(name, other.source, text) for name, other, text in others if other is not None)
+    return Repaired(first.source, module.source, tuple(fixed), made) if fixed else None
 
 
 #: A fix can bring to light what it hid; this is far beyond what was ever seen.
@@ -160,14 +180,11 @@ _MOST_ROUNDS = 8
 
 def _round(
     module: Module, project: Project, settings: Settings, accept: Callable[[Finding, bytes], bool]
-) -> tuple[str, list[Finding]]:
+) -> tuple[Texts, list[Finding]]:
     """The plans of all windows at once; where none is left, one window that needs more than one plan."""
-    from gafixer.codemod import edits
-
-    said, found = _said(module, project, settings, prefilter.matter(module.source.encode()))
-    shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    said, shown = _shown(module, project, settings)
     if not shown:
-        return module.source, []
+        return {}, []
     fixer = _fixer(module, project, settings)
     made = fixer.fixes(said, shown)
     offered = [dataclasses.replace(f, fix=made[f.code, f.place][0]) for f in shown if (f.code, f.place) in made]
@@ -177,18 +194,48 @@ def _round(
     if applied:
         return new, [f for f in taken if made[f.code, f.place][1] in applied]
     if not taken or taken[0].fix is None:
-        return module.source, []
-    return edits.apply(module.source, taken[0].fix.edits), [f for f in taken if f.fix == taken[0].fix]
+        return {}, []
+    return fixer.edited(taken[0].fix.edits), [f for f in taken if f.fix == taken[0].fix]
 
 
 def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
+    from gafixer.analysis.project import Changed
     from gafixer.codemod.fixes import Fixer
+    from gafixer.codemod.tree import Tree
 
-    def scan(text: str) -> tuple[list[Said], list[Finding]]:
-        said, found = _said(module.changed(text), project, settings, prefilter.matter(text.encode()))
-        return said, [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    def beside(path: str) -> Tree | None:
+        other = project.editable(path)
+        return None if other is None or path == module.path else Tree(other.source, path)
 
-    return Fixer(module.source, module.path, settings, scan, _target(module, project, settings))
+    def scan(texts: Texts) -> tuple[list[Said], list[Finding]]:
+        now = Changed(project, texts)
+        said, shown = _shown(module.changed(texts[module.path]), now, settings)
+        for path in texts:
+            if (other := now.editable(path)) is not None and path != module.path:
+                shown += _gained(other, project, now, settings)
+        return said, shown
+
+    tree = Tree(module.source, module.path, functools.cache(beside))
+    return Fixer(tree, settings, scan, _target(module, project, settings))
+
+
+def _gained(module: Module, before: Project, now: Project, settings: Settings) -> list[Finding]:
+    """What is shown of a changed file, which is no scanned one, and was not before."""
+    old = before.editable(module.path)
+    assert old is not None
+    known = Counter(f.code for f in _shown(old, before, settings)[1])
+    found = []
+    for finding in _shown(module, now, settings)[1]:
+        if known[finding.code]:
+            known[finding.code] -= 1
+        else:
+            found.append(finding)
+    return found
+
+
+def _shown(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:
+    said, found = _said(module, project, settings, prefilter.matter(module.source.encode()))
+    return said, [f for f in found if f.severity.rank >= settings.min_severity.rank]
 
 
 def _target(module: Module, project: Project, settings: Settings) -> Target:

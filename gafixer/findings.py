@@ -103,11 +103,15 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the text of `span` with `content`; in a notebook, in the cell of this number."""
+    """Replace the text of `span` with `content`; in a notebook, in the cell of this number.
+
+    `filename` is the file, where that is another one than the finding's.
+    """
 
     span: Span
     content: str
     cell: int | None = None
+    filename: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,47 +1,35 @@
-"""Fixes reach files: what is accepted, the patch, and the write that leaves the old file or the new one."""
+"""Fixes reach files: what is accepted, what files become of it, the patch. What one fix changes is written whole."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import errno
-import os
-import re
-import shutil
-import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gafixer import files, programs
+from gafixer import files, programs, writing
 from gafixer.findings import Applicability
 from gafixer.scan import Failure, Scanner
 
-try:
-    import fcntl
-except ImportError:  # Windows, where a file that is open can't be removed
-    fcntl = None  # type: ignore[assignment]  # a module elsewhere
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gafixer.baseline import Baseline
+    from gafixer.engine import Other
     from gafixer.findings import Finding, Fix
     from gafixer.programs import Opened
     from gafixer.report.names import Names
     from gafixer.settings import Hierarchy
 
-__all__ = ["Changed", "accepted", "change", "patch", "repair", "write"]
-
-#: A file of ours that is not yet whole. Nobody calls one of their own so, and it may be removed.
-_PREFIX, _SUFFIX = ".gafixer-write-", ".tmp"
-_UNFINISHED = re.compile(rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}{re.escape(_SUFFIX)}")
+__all__ = ["Changed", "accepted", "change", "patch", "repair"]
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A file with its fixes made, in memory: its program before and after, its new bytes, what was mended."""
+    """A file with its fixes made, in memory: its program before and after, its new bytes, what was mended.
+
+    `others` are files that these fixes changed, too.
+    """
 
     path: str
     file: Opened
@@ -49,6 +37,18 @@ class Changed:
     new: str
     content: bytes
     fixed: tuple[Finding, ...]
+    others: tuple[Changed, ...] = ()
+
+    @property
+    def files(self) -> tuple[Changed, ...]:
+        """All that changed, each by itself: first what was asked for a parameter, last what gives it."""
+        return (*self.others, dataclasses.replace(self, others=()))
+
+    def after(self, before: Changed | None) -> Changed:
+        """This file's change, together with the one before it."""
+        if before is None:
+            return self
+        return dataclasses.replace(self, file=before.file, old=before.old, fixed=(*before.fixed, *self.fixed))
 
 
 def accepted(finding: Finding, *, unsafe: bool) -> bool:
@@ -60,29 +60,58 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
-def change(source: bytes, path: str, settings: Hierarchy, baseline: Baseline | None = None) -> Changed | Failure | None:
-    """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix."""
+def change(
+    source: bytes,
+    path: str,
+    scanner: Scanner,
+    baseline: Baseline | None = None,
+    made: Mapping[str, Changed] | None = None,
+) -> Changed | Failure | None:
+    """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix.
+
+    `made` are the changes of other files that were made before, by path.
+    """
+    from gafixer.analysis.project import shown
     from gafixer.analysis.source import UnreadableError
 
     try:
         file, _ = programs.opened(source, path).sound()
     except UnreadableError:  # found when it was scanned
         return None
-    unsafe = settings.of(path).unsafe_fixes
+    unsafe = scanner.settings.of(path).unsafe_fixes
+    before = {} if made is None else {shown(Path(name)): changed for name, changed in made.items()}
 
     def accept(finding: Finding, now: bytes) -> bool:
         return accepted(finding, unsafe=unsafe) and (baseline is None or not baseline.knows(finding, now.decode()))
 
-    repaired = Scanner(settings).repair(file.code, path, accept)
+    repaired = scanner.repair(file.code, path, accept, {name: changed.new for name, changed in before.items()})
     if repaired is None or isinstance(repaired, Failure):
         return repaired
     try:
         content = file.content(repaired.old, repaired.new)
-    except ValueError as error:
+        others = tuple(_other(other, scanner, before.get(other.path)) for other in repaired.others)
+    except (ValueError, OSError) as error:
         return Failure(path, f"not fixed: {error}")
     # The edits of one fix speak of the text that the fixes before it left.
     fixed = tuple(file.placed(dataclasses.replace(f, fix=_prose(f.fix))) for f in repaired.fixed)
-    return Changed(path, file, repaired.old, repaired.new, content, fixed)
+    return Changed(path, file, repaired.old, repaired.new, content, fixed, others)
+
+
+def _other(other: Other, scanner: Scanner, before: Changed | None) -> Changed:
+    """Another file that a fix changed, under the name that the scan has for it.
+
+    Raises:
+        ValueError: it isn't any more what it was when it was looked into.
+    """
+    from gafixer.analysis.project import shown
+    from gafixer.analysis.source import decode
+
+    path = next(name for name in scanner.scanned if shown(Path(name)) == other.path)
+    source = files.read(path) if before is None else before.content
+    if decode(source) != other.old:
+        raise ValueError(f"{path} changed meanwhile")
+    file = programs.Script(source)
+    return Changed(path, file, other.old, other.new, file.content(other.old, other.new), ())
 
 
 def _prose(fix: Fix | None) -> Fix | None:
@@ -90,10 +119,11 @@ def _prose(fix: Fix | None) -> Fix | None:
 
 
 def repair(
-    findings: Iterable[Finding], settings: Hierarchy, baseline: Baseline | None, *, keep: bool
+    findings: Iterable[Finding], scanner: Scanner, baseline: Baseline | None, *, keep: bool
 ) -> tuple[list[Changed], list[Failure]]:
     """Fix the files that have findings with an accepted fix; `keep` writes them."""
-    changed: list[Changed] = []
+    settings = scanner.settings
+    changed: dict[str, Changed] = {}
     failures: list[Failure] = []
     told = list(findings)
     paths = dict.fromkeys(
@@ -101,20 +131,21 @@ def repair(
     )
     for path in paths:
         try:
-            source = files.read(path)
+            source = changed[path].content if path in changed else files.read(path)
             if _is_program(path):
-                made = change(source, path, settings, baseline)
+                made = change(source, path, scanner, baseline, changed)
             else:
                 made = _edited(source, path, told, settings)
             if isinstance(made, Changed):
                 if keep:
-                    write(path, made.content)
-                changed.append(made)
+                    writing.write_all({file.path: file.content for file in made.files})
+                changed.update({file.path: file.after(changed.get(file.path)) for file in made.files})
             elif made is not None:
                 failures.append(made)
         except OSError as error:
-            failures.append(Failure(path, f"not fixed: {files.reason(error)}"))
-    return changed, failures
+            where = "" if error.filename in {None, path} else f"{error.filename}: "
+            failures.append(Failure(path, f"not fixed: {where}{files.reason(error)}"))
+    return list(changed.values()), failures
 
 
 def _is_program(path: str) -> bool:
@@ -140,60 +171,3 @@ def _edited(source: bytes, path: str, findings: Iterable[Finding], settings: Hie
 def patch(changed: Sequence[Changed], names: Names) -> str:
     """One patch of all files, as git applies it but for notebooks; paths are relative to the working directory."""
     return "".join(c.file.patch(c.old, c.new, names.relative(c.path)) for c in changed)
-
-
-def write(path: str, content: bytes) -> None:
-    """Put new content in a file's place at once; its mode stays, links to it stay links.
-
-    Raises:
-        OSError: it is read-only, or can't be written.
-    """
-    target = os.path.realpath(path)
-    if not stat.S_IMODE(Path(target).stat().st_mode) & 0o222 or not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, "read-only file")
-    folder = Path(target).parent
-    _sweep(folder)
-    descriptor, name = _temporary(folder)
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-            shutil.copymode(target, name)
-            if fcntl is not None:  # held until it is in place; elsewhere a file that is open can't be moved either
-                Path(name).replace(target)
-        if fcntl is None:
-            Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _temporary(folder: Path) -> tuple[int, str]:
-    """A new file that is held: made again where another run's sweep came between its making and its holding."""
-    while True:
-        descriptor, name = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
-        with contextlib.suppress(BlockingIOError):
-            _hold(descriptor)
-            if Path(name).exists():
-                return descriptor, name
-        os.close(descriptor)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what a run that was killed left in a folder; what another run is writing is held by it and stays."""
-    left = [path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name)]
-    for path in filter(Path.is_file, left):
-        with contextlib.suppress(OSError), path.open("rb") as handle:
-            _hold(handle.fileno())
-            path.unlink()
-
-
-def _hold(descriptor: int) -> None:
-    """Lock a file until it is closed.
-
-    Raises:
-        OSError: somebody else holds it.
-    """
-    if fcntl is not None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -31,12 +31,12 @@ def scan(paths: Sequence[str], settings: Hierarchy, jobs: int | None, tick: Call
 
     `jobs` is the number of processes, this one included; None: one, and all processors once that saves time.
     """
-    scanner = Scanner(settings)
+    scanner = Scanner(settings, paths)
     most = jobs or _processors()
     started = time.perf_counter()
     for done, path in enumerate(paths):
         if most > 1 and (jobs or _pays(done, len(paths), time.perf_counter() - started, most)):
-            yield from _shared(paths[done:], settings, most, scanner, tick)
+            yield from _shared(paths[done:], most, scanner, tick)
             return
         outcome = scanner.path(path)
         if outcome is not NOTHING:
@@ -60,11 +60,11 @@ def _pays(done: int, files: int, seconds: float, most: int) -> bool:
 
 
 def _shared(
-    paths: Sequence[str], settings: Hierarchy, most: int, scanner: Scanner, tick: Callable[[int], None]
+    paths: Sequence[str], most: int, scanner: Scanner, tick: Callable[[int], None]
 ) -> Iterator[Outcome]:
     """Other processes take chunks from the front, this one from the back, until they meet."""
     size = max(1, min(_CHUNK, len(paths) // (most * 4)))
-    team = _Team(deque(paths[start : start + size] for start in range(0, len(paths), size)), settings, tick)
+    team = _Team(deque(paths[start : start + size] for start in range(0, len(paths), size)), scanner, tick)
     try:
         team.hire(most - 1)
         while team.chunks or team.busy:
@@ -93,10 +93,10 @@ class _Team:
     one which ends processes is named. Executors of the standard library lose track when a process dies, or hang.
     """
 
-    def __init__(self, chunks: deque[Sequence[str]], settings: Hierarchy, tick: Callable[[int], None]) -> None:
+    def __init__(self, chunks: deque[Sequence[str]], scanner: Scanner, tick: Callable[[int], None]) -> None:
         self.chunks = chunks
         self._suspects: deque[Sequence[str]] = deque()
-        self._settings = settings
+        self._scanner = scanner
         self._tick = tick
         self._workers: list[_Worker] = []
 
@@ -119,7 +119,7 @@ class _Team:
         try:
             for _ in range(number):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(theirs, self._settings), daemon=True)
+                process = context.Process(target=_work, args=(theirs, self._scanner.settings, self._scanner.scanned), daemon=True)
                 process.start()
                 theirs.close()
                 self._workers.append(_Worker(process, ours))
@@ -181,12 +181,12 @@ def _says(outcome: Outcome) -> bool:
     return outcome is not NOTHING
 
 
-def _work(line: Connection, settings: Hierarchy) -> None:
+def _work(line: Connection, settings: Hierarchy, scanned: Sequence[str]) -> None:
     """Another process: chunks in, what they came to out. Ctrl-C ends it at once and without a word."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    scanner = Scanner(settings)
+    scanner = Scanner(settings, scanned)
     while True:
         try:
             chunk: Sequence[str] = line.recv()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gafixer import comments, engine, files, programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from gafixer.analysis.project import Project
     from gafixer.findings import Finding
@@ -43,10 +43,14 @@ NOTHING: Final = Outcome()
 
 
 class Scanner:
-    """Scans file after file with one project. The analysis is imported when the first file needs it."""
+    """Scans file after file with one project. The analysis is imported when the first file needs it.
 
-    def __init__(self, settings: Hierarchy) -> None:
+    `scanned` are all files of this scan: those that a fix of one of them may change, too.
+    """
+
+    def __init__(self, settings: Hierarchy, scanned: Sequence[str] = ()) -> None:
         self.settings = settings
+        self.scanned = scanned
         self._project: Project | None = None
 
     @property
@@ -55,7 +59,7 @@ class Scanner:
         if self._project is None:
             from gafixer.analysis.project import FileProject
 
-            self._project = FileProject()
+            self._project = FileProject(self.scanned)
         return self._project
 
     def path(self, path: str) -> Outcome:
@@ -121,39 +125,57 @@ class Scanner:
         return here, elsewhere
 
     def repair(
-        self, source: bytes, path: str, accept: Callable[[Finding, bytes], bool]
+        self,
+        source: bytes,
+        path: str,
+        accept: Callable[[Finding, bytes], bool],
+        texts: Mapping[str, str],
     ) -> engine.Repaired | Failure | None:
-        """Fix a program in memory: the findings that `accept` takes (with its bytes then) and no comment silences."""
+        """Fix a program in memory: the findings that `accept` takes (with its bytes then) and no comment silences.
+
+        `texts` are those of files that were fixed before.
+        """
+        from gafixer.analysis.project import Changed
+
         settings = self.settings.of(path)
 
         def take(finding: Finding, now: bytes) -> bool:
             return accept(finding, now) and (settings.ignore_comments or bool(comments.suppress(now, [finding])))
 
         try:
-            made = engine.repair(source, path, self.project, settings, take)
-            return self._without_idle(source, path, made, accept)
+            project = Changed(self.project, texts)
+            made = engine.repair(source, path, project, settings, take)
+            return self._without_idle(source, path, made, accept, project)
         except Exception as error:  # one file's trouble is not the other files'
             return _internal(path, error)
 
     def _without_idle(
-        self, source: bytes, path: str, made: engine.Repaired | None, accept: Callable[[Finding, bytes], bool]
+        self,
+        source: bytes,
+        path: str,
+        made: engine.Repaired | None,
+        accept: Callable[[Finding, bytes], bool],
+        project: Project,
     ) -> engine.Repaired | None:
         """What a fix left, without the comments that silence nothing, where that is accepted."""
         if not comments.judges(source) or self.settings.of(path).ignore_comments:
             return made
+        from gafixer.analysis.project import Changed
         from gafixer.analysis.source import decode
         from gafixer.codemod import edits
 
         old = decode(source) if made is None else made.old
         new = old if made is None else made.new
         now = new.encode()
-        found = engine.check_source(now, path, self.project, self.settings.of(path)).findings
+        others = () if made is None else made.others
+        changed = Changed(project, {other.path: other.new for other in others})
+        found = engine.check_source(now, path, changed, self.settings.of(path)).findings
         here, _ = self._settled(now, path, found)
         idle = tuple(finding for finding in here if finding.code == comments.UNUSED and accept(finding, now))
         if not idle:
             return made
         new = edits.apply(new, [edit for finding in idle if finding.fix is not None for edit in finding.fix.edits])
-        return engine.Repaired(old, new, (*(made.fixed if made is not None else ()), *idle))
+        return engine.Repaired(old, new, (*(made.fixed if made is not None else ()), *idle), others)
 
 
 def _internal(path: str, error: Exception) -> Failure:

@@ -216,7 +216,7 @@ def faults(source: bytes, settings: Hierarchy) -> Iterator[str]:
         return
     if not parses:
         yield "a fix is offered for what Python does not read"
-    changed = fixing.change(source, "example.py", settings)
+    changed = fixing.change(source, "example.py", scanner)
     match changed:
         case None:
             yield "a fix that is offered is not made"
@@ -228,7 +228,7 @@ def faults(source: bytes, settings: Hierarchy) -> Iterator[str]:
                 return
             if lost := _comments(source) - _comments(content):
                 yield f"comments lost: {sorted(lost)}"
-            again = fixing.change(content, "example.py", settings)
+            again = fixing.change(content, "example.py", scanner)
             if again is not None:
                 yield "a second fix finds more to do"
 

@@ -11,12 +11,12 @@ from gafixer.analysis import outside, requirements
 from gafixer.analysis.source import Module, UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gafixer.analysis.outside import Setting
     from gafixer.analysis.requirements import Requirement
 
-__all__ = ["FileProject", "MemoryProject", "Project"]
+__all__ = ["Changed", "FileProject", "MemoryProject", "Project", "shown"]
 
 _MARKERS = ("pyproject.toml", "setup.cfg", "setup.py", ".git", "requirements.txt", ".hg")
 #: A module larger than this is data or generated; it is not opened as evidence.
@@ -50,16 +50,25 @@ class Project(Protocol):
         """Classes of the project that name a class called `name` as a base: each with the module that defines it."""
         ...
 
+    def editable(self, path: str) -> Module | None:
+        """The module of a file that a fix of another file may change, too; None for any other file."""
+        ...
+
 
 class MemoryProject:
-    """A project held in memory: dotted module name -> source."""
+    """A project held in memory: dotted module name -> source. Fixes may change those that are `editable`, too."""
 
     def __init__(
-        self, sources: dict[str, str], requirement: Requirement | None = None, settings: tuple[Setting, ...] = ()
+        self,
+        sources: dict[str, str],
+        requirement: Requirement | None = None,
+        settings: tuple[Setting, ...] = (),
+        editable: Iterable[str] = (),
     ) -> None:
         self._sources = sources
         self._requirement = requirement
         self._settings = settings
+        self._editable = {_in_memory(name): name for name in editable}
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str, importer: str) -> Module | None:
@@ -70,7 +79,7 @@ class MemoryProject:
             self._modules[name] = (
                 None
                 if source is None
-                else Module.read(name, name.replace(".", "/") + ".py", source.encode(), whole=False)
+                else Module.read(name, _in_memory(name), source.encode(), whole=False)
             )
         return self._modules[name]
 
@@ -87,6 +96,10 @@ class MemoryProject:
         found = ((self.module(module, importer), cls) for module, cls in self._derived(name))
         return tuple((module, cls) for module, cls in found if module is not None)
 
+    def editable(self, path: str) -> Module | None:
+        """See `Project`."""
+        return self.module(self._editable[path], path) if path in self._editable else None
+
     def _derived(self, name: str) -> Iterator[tuple[str, str]]:
         for module, source in self._sources.items():
             for cls, base in derived(source):
@@ -94,10 +107,53 @@ class MemoryProject:
                     yield module, cls
 
 
-class FileProject:
-    """A project on disk, read lazily and remembered."""
+def _in_memory(name: str) -> str:
+    return name.replace(".", "/") + ".py"
 
-    def __init__(self) -> None:
+
+class Changed:
+    """A project in which some files have other text: path -> text."""
+
+    def __init__(self, project: Project, texts: Mapping[str, str]) -> None:
+        self._project = project
+        self._texts = texts
+        self._modules: dict[str, Module] = {}
+
+    def _now(self, module: Module) -> Module:
+        if module.path not in self._texts:
+            return module
+        if module.path not in self._modules:
+            self._modules[module.path] = module.changed(self._texts[module.path])
+        return self._modules[module.path]
+
+    def module(self, name: str, importer: str) -> Module | None:
+        """See `Project`."""
+        found = self._project.module(name, importer)
+        return None if found is None else self._now(found)
+
+    def requirement(self, importer: str) -> Requirement | None:
+        """See `Project`."""
+        return self._project.requirement(importer)
+
+    def settings(self, importer: str) -> tuple[Setting, ...]:
+        """See `Project`."""
+        return self._project.settings(importer)
+
+    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+        """See `Project`."""
+        return tuple((self._now(module), cls) for module, cls in self._project.subclasses(name, importer))
+
+    def editable(self, path: str) -> Module | None:
+        """See `Project`."""
+        found = self._project.editable(path)
+        return None if found is None else self._now(found)
+
+
+class FileProject:
+    """A project on disk, read lazily and remembered. `scanned` are the files that fixes may change."""
+
+    def __init__(self, scanned: Iterable[str] = ()) -> None:
+        self._scanned = scanned
         self._modules: dict[str, Module | None] = {}
         self._imported: dict[tuple[str, str], Module | None] = {}
         self._exists = functools.cache(Path.exists)
@@ -146,6 +202,16 @@ class FileProject:
             if module is not None:
                 found.append((module, cls))
         return tuple(found)
+
+    def editable(self, path: str) -> Module | None:
+        """See `Project`. One that was looked into before, and is no link to elsewhere."""
+        whole = Path(path).absolute()
+        module = self._modules.get(str(whole))
+        return module if whole in self._may_change and not whole.is_symlink() else None
+
+    @functools.cached_property
+    def _may_change(self) -> frozenset[Path]:
+        return frozenset(Path(path).absolute() for path in self._scanned)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _derived(self, root: Path) -> dict[str, list[tuple[Path, str]]]:
@@ -206,12 +272,12 @@ class FileProject:
         try:
             if not path.is_file() or path.stat().st_size > _MOST_BYTES:
                 return None
-            return Module.read(name, _shown(path), path.read_bytes(), whole=False, is_package=is_package)
+            return Module.read(name, shown(path), path.read_bytes(), whole=False, is_package=is_package)
         except (OSError, UnreadableError):
             return None  # evidence that can't be read is no evidence; the file's own scan reports it
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     """The path as findings show it: relative to the working directory where that is inside it."""
     try:
         return path.absolute().relative_to(Path.cwd()).as_posix()

@@ -61,9 +61,9 @@ def rewrite(
     return with_top(tree, module, changed, top, top_row, imports).code
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=4)
 def _parsed(tree: Tree) -> tuple[cst.Module, Locator]:
-    """A file's nodes, which nothing changes: those of one file serve all of its plans."""
+    """A file's nodes, which nothing changes: they serve all plans for it, and a plan may be for a few files."""
     try:
         module = cst.parse_module(tree.source)
     except cst.ParserSyntaxError as error:

@@ -8,6 +8,7 @@ import libcst as cst
 from libcst.codemod import CodemodCommand
 
 from gafixer import fixing
+from gafixer.scan import Scanner
 from gafixer.settings import Hierarchy, Layer
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class FixAccumulation(CodemodCommand):
             RuntimeError: the file could not be analysed.
         """
         chosen = Hierarchy(Layer(unsafe_fixes=self._unsafe or None))
-        made = fixing.change(tree.bytes, self.context.filename or "-", chosen)
+        made = fixing.change(tree.bytes, self.context.filename or "-", Scanner(chosen))
         match made:
             case fixing.Changed(content=content):
                 return cst.parse_module(content)

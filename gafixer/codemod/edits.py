@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gafixer.findings import Edit, Position, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["apply", "between", "unified"]
+__all__ = ["apply", "between", "between_files", "in_files", "unified"]
 
 
 def between(old: str, new: str) -> tuple[Edit, ...]:
@@ -37,6 +38,23 @@ def apply(old: str, edits: Iterable[Edit]) -> str:
     for edit in sorted(edits, key=lambda e: e.span, reverse=True):
         old = old[: offset(edit.span.start)] + edit.content + old[offset(edit.span.end) :]
     return old
+
+
+def between_files(old: Mapping[str, str], new: Mapping[str, str], own: str) -> tuple[Edit, ...]:
+    """The edits of several files, by path; those of the file `own` don't name it."""
+    return tuple(
+        edit if path == own else replace(edit, filename=path)
+        for path, text in new.items()
+        for edit in between(old[path], text)
+    )
+
+
+def in_files(old: Mapping[str, str], edits: Iterable[Edit], own: str) -> dict[str, str]:
+    """The files with edits made; those that name no file belong to `own`."""
+    by_file: dict[str, list[Edit]] = {}
+    for edit in edits:
+        by_file.setdefault(edit.filename or own, []).append(edit)
+    return {path: apply(text, by_file.get(path, ())) for path, text in old.items()}
 
 
 def unified(old: str, new: str, old_name: str, new_name: str) -> str:

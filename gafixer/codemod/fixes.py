@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.codemod import edits, subjects
@@ -15,33 +16,38 @@ from gafixer.findings import Applicability, Fix
 from gafixer.settings import Helpers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gafixer.analysis.requirements import Target
     from gafixer.codemod.subjects import Subject
-    from gafixer.findings import Finding, Place
+    from gafixer.findings import Edit, Finding, Place
     from gafixer.settings import Settings
 
-__all__ = ["Fixer", "Key", "Said"]
+__all__ = ["Fixer", "Key", "Said", "Texts"]
 
 #: What is said of a subject: all of it, and what remains after precedence.
 Said: TypeAlias = "tuple[Subject, tuple[Finding, ...], tuple[Finding, ...]]"
 #: What tells findings of a file apart.
 Key: TypeAlias = "tuple[str, Place]"
-#: Source -> what is said of it, and the findings that are shown.
-Scan: TypeAlias = "Callable[[str], tuple[Sequence[Said], Sequence[Finding]]]"
+#: Path -> text, of all files that a fix is about: the finding's own first.
+Texts: TypeAlias = "Mapping[str, str]"
+#: Changed files -> what is said of the own one; the findings that are shown there, and those that others gained.
+Scan: TypeAlias = "Callable[[Texts], tuple[Sequence[Said], Sequence[Finding]]]"
 
 
 class Fixer:
-    """Makes and checks the fixes of one file: of findings that the settings show. `scan` looks at changed source."""
+    """Makes and checks the fixes of one file: of findings that the settings show. `scan` looks at changed files.
 
-    def __init__(self, source: str, path: str, settings: Settings, scan: Scan, target: Target, rounds: int = 2) -> None:
-        self._tree = Tree(source, path)
+    A fix may reach into the other files that the tree has beside it.
+    """
+
+    def __init__(self, tree: Tree, settings: Settings, scan: Scan, target: Target, rounds: int = 2) -> None:
+        self._tree = tree
         self._settings = settings
         self._scan = scan
         self._target = target
         self._rounds = rounds
-        self._made: dict[Plan, str] = {}
+        self._made: dict[Plan, Texts] = {}
 
     def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Key, tuple[Fix, Plan | None]]:
         """Code and place of a finding -> its fix, and the plan behind it where there is one to apply."""
@@ -56,16 +62,36 @@ class Fixer:
                 made.update(self._of_window(group, remaining, shown))
         return made
 
-    def together(self, plans: Sequence[Plan]) -> tuple[str, list[Plan]]:
-        """The source after all plans that go together, and these; of two that don't, the first."""
-        source, taken = self._tree.source, list[Plan]()
+    def together(self, plans: Sequence[Plan]) -> tuple[Texts, list[Plan]]:
+        """The files after all plans that go together, and these; of two that don't, the first."""
+        texts: Texts = {self._tree.path: self._tree.source}
+        taken = list[Plan]()
         for plan in plans:
             try:
-                source = self.apply([*taken, plan])
+                texts = self.apply([*taken, plan])
             except DeclinedError:
                 continue
             taken.append(plan)
-        return source, taken
+        return texts, taken
+
+    def edited(self, made: Sequence[Edit]) -> Texts:
+        """The files after the edits of a fix."""
+        paths = dict.fromkeys([self._tree.path, *(edit.filename for edit in made if edit.filename is not None)])
+        return edits.in_files(self._before(paths), made, self._tree.path)
+
+    def _before(self, paths: Iterable[str]) -> dict[str, str]:
+        return {path: self._of(path).source for path in paths}
+
+    def _of(self, path: str) -> Tree:
+        """The tree of a file.
+
+        Raises:
+            DeclinedError: it is none that may be changed.
+        """
+        found = self._tree if path == self._tree.path else self._tree.beside(path)
+        if found is None:
+            raise DeclinedError(f"{path} would be changed too, and is not among the files that are scanned")
+        return found
 
     def _of_window(
         self, group: Sequence[Said], remaining: dict[Key, Finding], shown: Sequence[Finding]
@@ -100,31 +126,44 @@ class Fixer:
             spoken = [(site, said) for site, said in asked if said]
             plan = subjects.plan(self._tree, spoken, self._target, self._settings.strategy)
             new = self.apply([plan])
+            old = self._before(new)
         except (ValueError, RecursionError) as error:  # numbers and nesting that `ast.unparse` refuses
             raise DeclinedError("its expressions can't be written out again") from error
         expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
         more = self._check(new, expected + Counter(plan.left))
         if not more:
-            return Fix(plan.applicability, plan.message, edits.between(self._tree.source, new)), plan
+            return Fix(plan.applicability, plan.message, edits.between_files(old, new, self._tree.path)), plan
         if self._rounds == 0 or only is not None:
             raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
         return self._further(plan, new, expected, set(more)), None
 
-    def _further(self, plan: Plan, new: str, expected: Counter[str], more: set[str]) -> Fix:
+    def _further(self, plan: Plan, new: Texts, expected: Counter[str], more: set[str]) -> Fix:
         """What a louder finding hid shows once that is mended: mend it, too."""
         said, shown = self._scan(new)
-        after = Fixer(new, self._tree.path, self._settings, self._scan, self._target, self._rounds - 1)
+        own = self._tree.path
+
+        def beside(path: str) -> Tree | None:
+            return Tree(new[path], path) if path in new else self._tree.beside(path)
+
+        after = Fixer(
+            Tree(new[own], own, beside),
+            self._settings,
+            lambda texts: self._scan({**new, **texts}),
+            self._target,
+            self._rounds - 1,
+        )
         for fix, _ in after.fixes(said, [f for f in shown if f.code in more]).values():
             if fix.edits:
-                last = edits.apply(new, fix.edits)
+                last = {**new, **after.edited(fix.edits)}
                 if self._check(last, expected):
                     break
                 worst = max(plan.applicability, fix.applicability, key=list(Applicability).index)
-                return Fix(worst, f"{plan.message}; {fix.message}", edits.between(self._tree.source, last))
+                made = edits.between_files(self._before(last), last, own)
+                return Fix(worst, f"{plan.message}; {fix.message}", made)
         raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
 
-    def apply(self, plans: Sequence[Plan]) -> str:
-        """The source after all of these plans.
+    def apply(self, plans: Sequence[Plan]) -> Texts:
+        """The files after all of these plans.
 
         Raises:
             DeclinedError: they contradict each other, or a place could not be found.
@@ -134,7 +173,16 @@ class Fixer:
             self._made[plan] = self._rewritten(plan)
         return self._made[plan]
 
-    def _rewritten(self, plan: Plan) -> str:
+    def _rewritten(self, plan: Plan) -> Texts:
+        from gafixer.codemod.apply import rewrite
+
+        own = frozenset(part for part in plan.parts if part.spot.path == self._tree.path)
+        made = {self._tree.path: self._own(replace(plan, parts=own))}
+        for path in sorted({part.spot.path for part in plan.parts - own}):
+            made[path] = rewrite(self._of(path), [part for part in plan.parts if part.spot.path == path])
+        return made
+
+    def _own(self, plan: Plan) -> str:
         from gafixer.codemod.apply import rewrite
 
         if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
@@ -147,16 +195,17 @@ class Fixer:
         imports = dict.fromkeys((*top.imports, *plan.imports))
         return rewrite(self._tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
-    def _check(self, new: str, expected: Counter[str]) -> Counter[str]:
-        """It compiles; what is said of it beyond what is expected.
+    def _check(self, new: Texts, expected: Counter[str]) -> Counter[str]:
+        """All of it compiles; what is said of it beyond what is expected.
 
         Raises:
             DeclinedError: it does not compile, or nothing changed.
         """
-        if new == self._tree.source:
+        if new == self._before(new):
             raise DeclinedError("nothing changed")
         try:
-            compile(new, self._tree.path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+            for path, text in new.items():
+                compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             raise DeclinedError("the result does not compile") from error
         return Counter(f.code for f in self._scan(new)[1]) - expected

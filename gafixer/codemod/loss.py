@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Divisor, Items
-from gafixer.analysis.values import Author, Kind, Reduction, Spot
+from gafixer.analysis.values import Author, Kind, Reduction
+from gafixer.codemod.asked import asked
 from gafixer.codemod.chain import Step, bring, callers, climb
 from gafixer.codemod.count import (
     atomic,
@@ -22,7 +23,7 @@ from gafixer.codemod.count import (
 )
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
 from gafixer.codemod.scored import kinds, labels_count
-from gafixer.codemod.tree import Tree, spelled
+from gafixer.codemod.tree import Tree, spelled, spot_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,7 @@ class Summed:
     `count` is code for its items where backward runs; `node` the part of that function which evaluates it. A `boxed`
     loss stays a mean and has to be multiplied by its count. `assumed` tells what was not read in the code.
     `divisor` is what a mean is divided by, given the name of the count: ``max({}, 1)`` where the code guards it so.
+    `mean` is the same loss left a mean, where its sum would be asked for.
     """
 
     parts: frozenset[Part]
@@ -56,13 +58,7 @@ class Summed:
     boxed: bool = False
     assumed: str = ""
     divisor: str = "{}"
-
-
-def spot_of(tree: Tree, node: ast.expr | ast.stmt) -> Spot:
-    """Where a node stands."""
-    return Spot(
-        tree.path, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
-    )
+    mean: Summed | None = None
 
 
 def summed(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
@@ -95,7 +91,10 @@ def _counted(tree: Tree, term: LossTerm, node: ast.expr, steps: Sequence[Step], 
 
 
 def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
-    """A loss that a function or a model of another file computes: it stays a mean, and is weighted by its count."""
+    """A loss that a function or a model of another file computes.
+
+    It is asked for its sum; where that can't be, it stays a mean, and is weighted by its count.
+    """
     text = dict(site.modules).get(term.atom.spot.path)
     if text is None:
         raise DeclinedError("the loss is computed in another file")
@@ -110,7 +109,14 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     steps = (Step(function, call, foreign=True),)
     made = _divided_there(other, term, steps, call) or _counted(other, term, node, steps, call)
     callee = tree.text(call.func)
-    return replace(made, parts=frozenset(), boxed=True, assumed=f"that `{callee}` averages over these")
+    mean = replace(made, parts=frozenset(), boxed=True, assumed=f"that `{callee}` averages over these")
+    settings = other.expression(term.atom.made) if term.atom.made is not None else None
+    if term.atom.kind is not Kind.LOSS or not isinstance(node, ast.Call) or not isinstance(settings, ast.Call):
+        return mean
+    try:
+        return replace(mean, parts=asked(tree, other, function, node, settings, call), boxed=False, assumed="", mean=mean)
+    except DeclinedError:
+        return mean
 
 
 def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST) -> Summed:
@@ -418,7 +424,16 @@ def merged(terms: Sequence[Summed]) -> Summed:
         raise DeclinedError("a term beside the head's loss has a denominator of its own: divide each by its own")
     if any(t.count != first.count for t in rest):
         raise DeclinedError("its terms have denominators of their own: divide each by its own window count")
+    means = [t.mean or t for t in terms]
     if len({t.boxed for t in terms}) > 1:
-        raise DeclinedError("one of its terms can only be weighted as a whole")
+        terms = means
+        if not all(t.boxed for t in terms):
+            raise DeclinedError("one of its terms can only be weighted as a whole")
+    mean = _together(means) if first.mean is not None and all(t.boxed for t in means) else None
+    return replace(_together(terms), mean=mean)
+
+
+def _together(terms: Sequence[Summed]) -> Summed:
     parts = frozenset(part for t in terms for part in t.parts)
-    return replace(first, parts=parts, assumed="; ".join(dict.fromkeys(t.assumed for t in terms if t.assumed)))
+    said = "; ".join(dict.fromkeys(t.assumed for t in terms if t.assumed))
+    return replace(terms[0], parts=parts, assumed=said, mean=None)

@@ -149,10 +149,10 @@ Part: TypeAlias = Replace | Unwrap | Keyword | Spread | Parameter | Remove | Rew
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is done for one window.
+    """All that is done for one window. Each part says by its spot in which file.
 
-    `functions` and `imports` go to the top level of the file, besides the helper and what it needs. `left` are codes of
-    what is left, as the message says.
+    `functions` and `imports` go to the top level of the window's own file, besides the helper and what it needs. `left`
+    are codes of what is left, as the message says.
     """
 
     parts: frozenset[Part]

@@ -93,12 +93,15 @@ def _losses(tree: Tree, site: Site, place: Layout) -> list[Summed]:
         loss = merged([summed(tree, site, term, place.home, place.call) for term in terms])
         made = tree.statement_of(loss.node)
         assert made is not None
-        if not same_count(found.setdefault(made, loss).count, loss.count):
+        known = found.setdefault(made, loss)
+        if not same_count(known.count, loss.count):
             raise DeclinedError("the same call may give losses over different items")
+        if known.parts != loss.parts:
+            found[made] = merged([known, replace(loss, count=known.count)])
     if not tree.dominated(place.backward, found):
         raise DeclinedError("on some ways to backward the loss is another one, which could not be followed")
     if any(loss.boxed for loss in found.values()):
-        return [replace(loss, boxed=True, parts=frozenset()) for loss in found.values()]
+        return [replace(loss.mean or loss, boxed=True, parts=frozenset()) for loss in found.values()]
     # One report reads them all: where one of them is guarded against no items, so is what it reads.
     divisor = max((loss.divisor for loss in found.values()), key=len)
     return [replace(loss, divisor=divisor) for loss in found.values()]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeAlias
 
+from gafixer.analysis.values import Spot
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from gafixer.analysis.values import Spot
-
-__all__ = ["DEEPEST", "Function", "Tree", "spelled"]
+__all__ = ["DEEPEST", "Function", "Tree", "spelled", "spot_of"]
 
 #: Syntax deeper than this is not rewritten.
 DEEPEST = 100
@@ -20,11 +20,12 @@ _Block = list[ast.stmt]
 
 
 class Tree:
-    """The syntax tree of one file, with parents."""
+    """The syntax tree of one file, with parents. `beside` gives those of files that a plan may change, too."""
 
-    def __init__(self, source: str, path: str) -> None:
+    def __init__(self, source: str, path: str, beside: Callable[[str], Tree | None] = lambda path: None) -> None:
         self.source = source
         self.path = path
+        self.beside = beside
         self.root = ast.parse(source)
         self.depth = 0
         self._lines = source.split("\n")
@@ -229,3 +230,10 @@ def spelled(node: ast.AST | None) -> str | None:
             return None if inner is None else f"{inner}.{attr}"
         case _:
             return None
+
+
+def spot_of(tree: Tree, node: ast.expr | ast.stmt) -> Spot:
+    """Where a node stands."""
+    return Spot(
+        tree.path, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    )

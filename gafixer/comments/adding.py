@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gafixer import files, fixing, programs
+from gafixer import files, programs, writing
 from gafixer.comments import UNUSED
 from gafixer.comments.directives import Kind, directives, statements
 from gafixer.scan import Failure
@@ -43,7 +43,7 @@ def add(findings: Iterable[Finding], reason: str) -> Added:
     done, paths, failures = 0, list[str](), list[Failure]()
     for path, found in by_file.items():
         try:
-            fixing.write(path, _silenced(path, found, reason))
+            writing.write(path, _silenced(path, found, reason))
         except (OSError, ValueError) as error:
             why = files.reason(error) if isinstance(error, OSError) else str(error)
             failures.append(Failure(path, f"no comment added: {why}"))

@@ -68,15 +68,17 @@ class Notebook:
         return Place(place.filename, Span(self.program.position(start), self.program.position(end)), cell.number)
 
     def _fix(self, fix: Fix) -> Fix | None:
-        """The same change as edits of cells; None where that can't be."""
-        if not fix.edits:
+        """The same change as edits of cells; None where that can't be. Edits of other files stay."""
+        own = [edit for edit in fix.edits if edit.filename is None]
+        if not own:
             return fix
         try:
-            cells = self.program.changed(edits.apply(self.program.text, fix.edits))
+            cells = self.program.changed(edits.apply(self.program.text, own))
         except ValueError:  # it can't be made here
             return None
         made = [(number, edit) for number, new in cells.items() for edit in edits.between(self.text(number), new)]
-        return replace(fix, edits=tuple(Edit(edit.span, edit.content, number) for number, edit in made))
+        others = tuple(edit for edit in fix.edits if edit.filename is not None)
+        return replace(fix, edits=(*(Edit(edit.span, edit.content, number) for number, edit in made), *others))
 
     def text(self, cell: int | None) -> str:
         """See `Opened`."""

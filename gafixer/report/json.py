@@ -50,7 +50,7 @@ def _finding(finding: Finding, names: Names) -> dict[str, Any]:
         "location": _position(finding.place.span.start),
         "end_location": _position(finding.place.span.end),
         "related": [_related(related, names) for related in finding.related],
-        "fix": _fix(finding.fix) if finding.fix else None,
+        "fix": _fix(finding.fix, names) if finding.fix else None,
         "url": url(finding.code),
     }
 
@@ -74,9 +74,10 @@ def _cell(number: int | None) -> dict[str, int]:
     return {} if number is None else {"cell": number}
 
 
-def _fix(fix: Fix) -> dict[str, Any]:
+def _fix(fix: Fix, names: Names) -> dict[str, Any]:
     edits = [
         {
+            **({} if edit.filename is None else {"filename": names.relative(edit.filename)}),
             **_cell(edit.cell),
             "location": _position(edit.span.start),
             "end_location": _position(edit.span.end),

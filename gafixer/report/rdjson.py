@@ -51,8 +51,9 @@ def _diagnostic(finding: Finding, names: Names, source: Callable[[Place], str | 
             }
             for related in finding.related
         ]
-    # A suggestion is a change of the file: cells of a notebook have no place in it.
-    if finding.fix is not None and finding.fix.edits and finding.place.cell is None:
+    # A suggestion is a change of the file: cells of a notebook, and other files, have no place in it.
+    alone = finding.fix is not None and all(edit.filename is None for edit in finding.fix.edits)
+    if finding.fix is not None and finding.fix.edits and finding.place.cell is None and alone:
         made["suggestions"] = [
             {"range": _range(edit.span, source(finding.place)), "text": edit.content} for edit in finding.fix.edits
         ]

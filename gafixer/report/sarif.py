@@ -88,22 +88,28 @@ def _related(number: int, related: Related, names: Names) -> dict[str, Any]:
 
 
 def _fix(fix: Fix, place: Place, names: Names) -> dict[str, Any]:
-    replacements = [
-        {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.content}} for edit in fix.edits
+    paths = dict.fromkeys(edit.filename or place.filename for edit in fix.edits)
+    changes = [
+        {
+            "artifactLocation": _artifact(path, names),
+            "replacements": [
+                {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.content}}
+                for edit in fix.edits
+                if (edit.filename or place.filename) == path
+            ],
+        }
+        for path in paths
     ]
-    return {
-        "description": {"text": f"{fix.message} ({fix.applicability.value})"},
-        "artifactChanges": [{"artifactLocation": _artifact(place, names), "replacements": replacements}],
-    }
+    return {"description": {"text": f"{fix.message} ({fix.applicability.value})"}, "artifactChanges": changes}
 
 
 def _physical(place: Place, names: Names) -> dict[str, Any]:
-    return {"artifactLocation": _artifact(place, names), "region": _region(physical(place))}
+    return {"artifactLocation": _artifact(place.filename, names), "region": _region(physical(place))}
 
 
-def _artifact(place: Place, names: Names) -> dict[str, str]:
+def _artifact(path: str, names: Names) -> dict[str, str]:
     """A relative reference below the working directory; an absolute one where it lies elsewhere."""
-    name = names.relative(place.filename)
+    name = names.relative(path)
     if name == ".." or name.startswith("../"):
         return {"uri": Path(names.directory, name).resolve().as_uri()}
     return {"uri": quote(name), "uriBaseId": "%SRCROOT%"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gafixer import fixing
+from gafixer import writing
 from gafixer.codemod import edits
 from tests.command import REAL, gafixer
 
@@ -76,7 +76,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(KeyboardInterrupt):
-        fixing.write(str(target), GOOD.encode())
+        writing.write(str(target), GOOD.encode())
     assert target.read_text(encoding="utf-8") == BAD
     assert list(tmp_path.iterdir()) == [target]
 
@@ -84,8 +84,8 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
 def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
     target = tmp_path / "train.py"
     target.write_text(BAD, encoding="utf-8")
-    kill = "import os, signal; from gafixer import fixing; os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)"
-    run = subprocess.run([sys.executable, "-c", f"{kill}; fixing.write({str(target)!r}, b'new')"], check=False)
+    kill = "import os, signal; from gafixer import writing; os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)"
+    run = subprocess.run([sys.executable, "-c", f"{kill}; writing.write({str(target)!r}, b'new')"], check=False)
     assert run.returncode == -signal.SIGKILL
     assert target.read_text(encoding="utf-8") == BAD
     assert len(list(tmp_path.glob(".gafixer-*"))) == 1
@@ -102,12 +102,12 @@ def test_what_another_run_is_writing_stays(tmp_path: Path, monkeypatch: pytest.M
 
     def meanwhile(descriptor: int) -> None:
         monkeypatch.setattr(os, "fsync", real)
-        writer = f"from gafixer import fixing; fixing.write({str(second)!r}, b'second')"
+        writer = f"from gafixer import writing; writing.write({str(second)!r}, b'second')"
         subprocess.run([sys.executable, "-c", writer], check=True)
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    fixing.write(str(first), b"first")
+    writing.write(str(first), b"first")
     assert first.read_bytes() == b"first"
     assert second.read_bytes() == b"second"
     assert sorted(tmp_path.iterdir()) == [first, second]

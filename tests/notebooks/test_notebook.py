@@ -31,7 +31,7 @@ AROUND = (markdown("# Training"), "%%bash\nls", "!pip install torch \\\n  --quie
 
 def changed(document: str, *, unsafe: bool = True) -> Changed | None:
     """The document with its fixes made."""
-    made = fixing.change(document.encode(), "nb.ipynb", UNSAFE if unsafe else SETTINGS)
+    made = fixing.change(document.encode(), "nb.ipynb", Scanner(UNSAFE if unsafe else SETTINGS))
     assert made is None or isinstance(made, Changed)
     return made
 
@@ -67,7 +67,7 @@ def test_as_many_findings_as_in_a_script(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in BAD if name != "GA900_unreadable"])
 def test_fixed_as_a_script_is(name: str) -> None:
     """The code is the same, line for line, and no cell is touched that has no line to change."""
-    script = fixing.change(BAD[name].encode(), "train.py", UNSAFE)
+    script = fixing.change(BAD[name].encode(), "train.py", Scanner(UNSAFE))
     cells = [*AROUND, *cut(BAD[name])]
     made = changed(notebook(*cells))
     if script is None:
@@ -119,7 +119,7 @@ def test_bytes_around_stay() -> None:
     """BOM, no newline at the end, carriage returns in sources: as they were."""
     cells = [part.replace("\n", "\r\n") for part in cut(LOOP)]
     document = b"\xef\xbb\xbf" + notebook(*cells).rstrip("\n").encode()
-    made = fixing.change(document, "nb.ipynb", SETTINGS)
+    made = fixing.change(document, "nb.ipynb", Scanner(SETTINGS))
     assert isinstance(made, Changed)
     assert made.content.startswith(b"\xef\xbb\xbf{")
     assert made.content.endswith(b"}")
