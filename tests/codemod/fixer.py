@@ -7,7 +7,7 @@ from gafixer.analysis.project import MemoryProject
 from gafixer.findings import Applicability, Finding, Severity
 from gafixer.settings import Settings, Strategy
 
-__all__ = ["findings", "fix"]
+__all__ = ["findings", "fix", "fix_files"]
 
 
 def _settings(least: Severity, strategy: Strategy = Strategy.AUTO) -> Settings:
@@ -38,3 +38,19 @@ def fix(
 
     made = engine.repair(source.encode(), "train.py", MemoryProject(modules), _settings(least, strategy), accept)
     return source if made is None else made.new
+
+
+def fix_files(sources: dict[str, str], *, unsafe: bool = False) -> dict[str, str]:
+    """A project after the fixes of its `train`, which may change all of its files: name of a module -> source."""
+
+    def accept(finding: Finding, now: bytes) -> bool:
+        del now
+        assert finding.fix is not None
+        return unsafe or finding.fix.applicability is Applicability.SAFE
+
+    project = MemoryProject(sources, editable=sources)
+    made = engine.repair(sources["train"].encode(), "train.py", project, _settings(Severity.WARNING), accept)
+    if made is None:
+        return sources
+    others = {other.path.removesuffix(".py").replace("/", "."): other.new for other in made.others}
+    return {**sources, **others, "train": made.new}
