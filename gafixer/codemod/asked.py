@@ -20,7 +20,7 @@ _NAME = "reduction"
 def asked(
     tree: Tree, other: Tree, function: ast.FunctionDef, loss: ast.Call, settings: ast.Call, call: ast.Call
 ) -> frozenset[Part]:
-    """Parts that let a call of a function in another file get the sum; whoever else calls it gets the mean as before.
+    """Parts that let one call of a function get the sum; whoever else calls it gets the mean as before.
 
     `loss` is the loss call in the function, `settings` the call that says how it reduces: itself, or what makes the
     criterion there.
@@ -40,7 +40,7 @@ def asked(
             pass
         case _:
             raise DeclinedError("how the loss is averaged is decided where it is computed")
-    if tree.beside(other.path) is None or other.function_of(settings) is not function:
+    if (other is not tree and tree.beside(other.path) is None) or other.function_of(settings) is not function:
         raise DeclinedError("what computes the loss is in a file that may not be changed")
     if _NAME in other.taken(function) or _is_overridden(other, function) or function.decorator_list:
         raise DeclinedError("what computes the loss can't be given one more parameter")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gafixer.codemod.tree import Function, Tree
 
-__all__ = ["Step", "bring", "callers", "climb"]
+__all__ = ["Step", "bring", "callers", "calls_of", "climb"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def climb(tree: Tree, node: ast.AST, home: Function) -> tuple[tuple[Step, ...], 
             return tuple(steps), node
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             break
-        calls = [c for c in _calls_of(tree, function) if not tree.contains(function, c)]
+        calls = calls_of(tree, function)
         here = [c for c in calls if tree.function_of(c) is home] or calls
         if len(here) != 1:
             break
@@ -51,7 +51,8 @@ def climb(tree: Tree, node: ast.AST, home: Function) -> tuple[tuple[Step, ...], 
     raise DeclinedError("the way from the loss to backward is not a single chain of calls in this file")
 
 
-def _calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call]:
+def calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call]:
+    """The calls in a file that may run a function, those in itself left out."""
     found = []
     for node in ast.walk(tree.root):
         match node:
@@ -61,7 +62,7 @@ def _calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> l
                 found.append(node)
             case _:
                 pass
-    return found
+    return [call for call in found if not tree.contains(function, call)]
 
 
 def callers(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.site import Divisor, Items
 from gafixer.analysis.values import Author, Kind, Reduction
 from gafixer.codemod.asked import asked
-from gafixer.codemod.chain import Step, bring, callers, climb
+from gafixer.codemod.chain import Step, bring, callers, calls_of, climb
 from gafixer.codemod.count import (
     atomic,
     divisor_count,
@@ -68,7 +68,7 @@ def summed(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast
         DeclinedError: it can't be taken, or not be counted.
     """
     node = tree.expression(term.atom.spot)
-    if node is None:
+    if node is None or _is_forward(tree.function_of(node), home):
         return _elsewhere(tree, site, term, home, backward)
     steps, here = climb(tree, node, home)
     if term.atom.kind is Kind.HEAD:
@@ -90,33 +90,63 @@ def _counted(tree: Tree, term: LossTerm, node: ast.expr, steps: Sequence[Step], 
             raise DeclinedError("it is not in sight how the loss is averaged")
 
 
+def _is_forward(function: Function, home: Function) -> bool:
+    """Whether a function is run by calling its object, under whatever name that has."""
+    return function is not home and isinstance(function, ast.FunctionDef) and function.name in _CALLED
+
+
+_CALLED = frozenset({"forward", "__call__"})
+
+
 def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
-    """A loss that a function or a model of another file computes.
+    """A loss that a function of another file, or a model, computes.
 
     It is asked for its sum; where that can't be, it stays a mean, and is weighted by its count.
     """
     text = dict(site.modules).get(term.atom.spot.path)
     if text is None:
         raise DeclinedError("the loss is computed in another file")
-    other = Tree(text, term.atom.spot.path)
+    other = tree if term.atom.spot.path == tree.path else Tree(text, term.atom.spot.path)
     node = other.expression(term.atom.spot)
-    function = other.function_of(node) if node is not None else None
-    if node is None or not isinstance(function, ast.FunctionDef):
+    if node is None:
         raise DeclinedError("the loss is computed in another file")
-    call = _call_for(tree, home, function.name, backward)
-    if call is None:
-        raise DeclinedError("the loss is computed in another file, behind several calls")
-    steps = (Step(function, call, foreign=True),)
+    steps = _way(tree, other, node, home, backward)
+    call = steps[-1].call
     made = _divided_there(other, term, steps, call) or _counted(other, term, node, steps, call)
     callee = tree.text(call.func)
-    mean = replace(made, parts=frozenset(), boxed=True, assumed=f"that `{callee}` averages over these")
+    said = "" if other is tree else f"that `{callee}` averages over these"
+    mean = replace(made, parts=frozenset(), boxed=True, assumed=said)
     settings = other.expression(term.atom.made) if term.atom.made is not None else None
-    if term.atom.kind is not Kind.LOSS or not isinstance(node, ast.Call) or not isinstance(settings, ast.Call):
+    one = len(steps) == 1 and term.atom.kind is Kind.LOSS
+    if not one or not isinstance(node, ast.Call) or not isinstance(settings, ast.Call):
         return mean
     try:
-        return replace(mean, parts=asked(tree, other, function, node, settings, call), boxed=False, assumed="", mean=mean)
+        parts = asked(tree, other, steps[0].function, node, settings, call)
     except DeclinedError:
         return mean
+    return replace(mean, parts=parts, boxed=False, assumed="", mean=mean)
+
+
+def _way(tree: Tree, other: Tree, node: ast.expr, home: Function, backward: ast.Call) -> tuple[Step, ...]:
+    """The calls that lead from a loss to backward: those in the file of the loss, and the one that goes there.
+
+    Raises:
+        DeclinedError: it is not the only way.
+    """
+    inner: list[Step] = []
+    for _ in range(4):
+        function = other.function_of(node)
+        if not isinstance(function, ast.FunctionDef):
+            break
+        call = _call_for(tree, home, function.name, backward)
+        if call is not None:
+            return (*inner, Step(function, call, foreign=True))
+        calls = calls_of(other, function)
+        if len(calls) != 1:
+            break
+        inner.append(Step(function, calls[0]))
+        node = calls[0]
+    raise DeclinedError("the loss is computed behind several calls")
 
 
 def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST) -> Summed:
@@ -204,7 +234,7 @@ def _may_run(call: ast.Call, name: str) -> bool:
     if key is None:
         return False
     last = key.rpartition(".")[2]
-    if name in {"forward", "__call__"}:
+    if name in _CALLED:
         return bool(call.args or call.keywords) and last not in _TENSOR and not key.startswith(("torch.", "F.", "nn."))
     return last == name
 

@@ -174,7 +174,7 @@ def _clip_by_choice(tree: Tree, site: Site, place: Layout, choice: ast.If, step:
     parts: set[Part] = set()
     clips = [_statement(tree, site, place, e) for e in site.happening(EventKind.CLIP)]
     for arm in (choice.body, choice.orelse):
-        here = [s for s in dict.fromkeys(clips) if any(s is own for own in arm)]
+        here = [s for s in dict.fromkeys(clips) if _is_of(tree, s, arm)]
         if not all(isinstance(s, ast.Expr) for s in here) or len(here) > 1:
             raise DeclinedError("what the statement returns is used for every microbatch")
         arms.append(tree.text(here[0]) if here else "")
@@ -188,6 +188,12 @@ def _clip_by_choice(tree: Tree, site: Site, place: Layout, choice: ast.If, step:
     if (flush := _flush(tree, site, place)) is not None:
         parts.add(Insert(spot_of(tree, flush), Where.BEFORE, code, 3))
     return _plan(parts, "Clip once per window, right before the step")
+
+
+def _is_of(tree: Tree, statement: ast.stmt, arm: list[ast.stmt]) -> bool:
+    """Whether a statement runs with an arm: as one of it, or in a ``with`` of it, as Apex has one around backward."""
+    outer = tree.within(statement, arm)
+    return outer is statement or (isinstance(outer, ast.With) and any(statement is own for own in outer.body[1:]))
 
 
 def _flush(tree: Tree, site: Site, place: Layout) -> ast.stmt | None:
