@@ -131,14 +131,17 @@ class _Change(cst.CSTTransformer):
     def leave_IndentedBlock(  # noqa: N802 - libcst's own naming
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
-        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
+        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body, apart=1))
 
     def leave_Module(  # noqa: N802 - the same
         self, original_node: cst.Module, updated_node: cst.Module
     ) -> cst.Module:
-        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
+        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body, apart=2))
 
-    def _statements(self, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode]) -> list[Statement]:
+    def _statements(
+        self, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode], *, apart: int
+    ) -> list[Statement]:
+        """A block with its changes; `apart` are the blank lines around a function in it."""
         made: list[Statement] = []
         orphans: list[cst.EmptyLine] = []
         for original, updated in zip(before, after, strict=True):
@@ -157,6 +160,8 @@ class _Change(cst.CSTTransformer):
                 made += [ahead[0].with_changes(leading_lines=blank), *ahead[1:]]
                 if isinstance(ahead[-1], cst.FunctionDef):
                     rest = [*(blank or [cst.EmptyLine(indent=False)]), *rest]
+                elif isinstance(updated, cst.FunctionDef):
+                    rest = [*(cst.EmptyLine(indent=False) for _ in range(apart)), *rest]
                 updated = updated.with_changes(leading_lines=rest)
             else:
                 made += ahead

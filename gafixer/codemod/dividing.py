@@ -114,6 +114,8 @@ def _start(tree: Tree, site: Site, place: Layout, names: Names) -> set[Part]:
     """The count begins where the gradients do: they are cleared before an epoch, or once before all."""
     if place.shared is not None:
         return _start_in_init(tree, place.shared, names)
+    if place.called is not None:
+        return _start_around(tree, place.called, names)
     if place.loop is None:
         raise DeclinedError("the loop over microbatches is not in sight")
     anchor: ast.stmt = place.loop
@@ -144,6 +146,22 @@ def _restarts(tree: Tree, site: Site, place: Layout, names: Names) -> set[Part]:
         if not inside and site.branches(event) and site.window.shape is Shape.GUARDED and tree.alone(statement):
             parts.add(Insert(spot_of(tree, statement), Where.AFTER, f"{names.window} = 0", 9))
     return parts
+
+
+def _start_around(tree: Tree, function: ast.FunctionDef, names: Names) -> set[Part]:
+    """The count begins before the function that is called for each microbatch, and lasts from call to call."""
+    scope = tree.function_of(function)
+    others = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and not tree.contains(function, n)]
+    if any(isinstance(call.func, ast.Attribute) and call.func.attr == "backward" for call in others):
+        raise DeclinedError("several functions go backward beside each other")
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    if function.decorator_list or not body or body[0].lineno == function.lineno:
+        raise DeclinedError("the function that is called for each microbatch can't be given a count")
+    word = "global" if isinstance(scope, ast.Module) else "nonlocal"
+    return {
+        Insert(spot_of(tree, function), Where.BEFORE, f"{names.window} = 0"),
+        Insert(spot_of(tree, body[0]), Where.START, f"{word} {names.window}", -1),
+    }
 
 
 def _start_in_init(tree: Tree, cls: ast.ClassDef, names: Names) -> set[Part]:

@@ -137,7 +137,7 @@ def _read(tree: Tree, node: ast.Name, divisions: Sequence[Division], own: str, *
 
 
 #: What an expression needs no parentheses in.
-_BARE = ast.Call | ast.Assign | ast.AugAssign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict
+_BARE = ast.Call | ast.Assign | ast.AugAssign | ast.Return | ast.keyword | ast.FormattedValue | ast.Dict | ast.Tuple
 
 
 def _as_number(tree: Tree, node: ast.Name) -> ast.Call | None:

@@ -214,7 +214,7 @@ def _makes_the_mean(term: LossTerm) -> bool:
 
 
 def _names(tree: Tree, place: Layout) -> Names:
-    taken = tree.taken(place.home)
+    taken = tree.taken(place.home if place.called is None else tree.function_of(place.called))
     window = next((n for n in ("num_items", "window_items") if n not in taken), None)
     own = next((n for n in ("items", "batch_items") if n not in taken), None)
     if window is None or own is None:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.events import Branch, Call, EventKind
+from gafixer.analysis.events import Branch, Call, EventKind, LoopKind
 from gafixer.codemod.plan import DeclinedError
 from gafixer.codemod.tree import Tree, spelled
 
@@ -26,7 +26,7 @@ class Layout:
     `home` is the function that runs backward, `loop` the loop over microbatches where it is in sight, `guard` the
     condition of the step and `guarded` the block that it guards (for ``if not ...: continue``, what follows), `step`
     the statement that steps or leads to the step. `shared` is the class whose methods have these, if it is not one
-    function that has them all.
+    function that has them all. `called` is set for a function that an engine calls for every microbatch: itself.
     """
 
     home: Function
@@ -37,6 +37,7 @@ class Layout:
     guarded: list[ast.stmt] | None
     step: ast.stmt | None
     shared: ast.ClassDef | None = None
+    called: ast.FunctionDef | None = None
 
 
 def layout(tree: Tree, site: Site) -> Layout:
@@ -55,16 +56,26 @@ def layout(tree: Tree, site: Site) -> Layout:
     guard, guarded = _guarded(tree, site)
     inside = tree.function_of(guard if guard is not None else loop if loop is not None else backward)
     step = event_statement(tree, site.window.step, inside) if site.window.step is not None else None
-    shared = None
+    shared = called = None
     places = [n for n in (guard, step) if n is not None]
     apart = loop is not None and tree.function_of(loop) is not home
-    if apart or any(tree.function_of(n) is not home for n in places) or (loop is None and guard is not None):
+    if _is_called(tree, site, home) and all(tree.function_of(n) is home for n in places):
+        assert isinstance(home, ast.FunctionDef)
+        called = home
+    elif apart or any(tree.function_of(n) is not home for n in places) or (loop is None and guard is not None):
         shared = tree.class_of(backward)
         if shared is None or not places or any(tree.class_of(n) is not shared for n in places):
             raise DeclinedError("the window is spread over several functions")
         if loop is not None and tree.class_of(loop) is not shared:
             loop = None  # whoever calls the method: what it counts lives in the object
-    return Layout(home, backward, call, loop, guard, guarded, step, shared)
+    return Layout(home, backward, call, loop, guard, guarded, step, shared, called)
+
+
+def _is_called(tree: Tree, site: Site, home: Function) -> bool:
+    """Whether an engine calls a function, which is no method, for every microbatch."""
+    loop = site.window.loop
+    engine = loop is not None and loop.kind is LoopKind.IMPLICIT
+    return engine and isinstance(home, ast.FunctionDef) and not isinstance(tree.parent(home), ast.ClassDef)
 
 
 def _loop(tree: Tree, site: Site) -> ast.For | ast.While | None:
