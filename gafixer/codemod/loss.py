@@ -26,7 +26,7 @@ from gafixer.codemod.scored import kinds, labels_count
 from gafixer.codemod.tree import Tree, spelled, spot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gafixer.analysis.site import LossTerm, ModelLoss, Site
     from gafixer.codemod.plan import Part
@@ -219,14 +219,48 @@ def _divided_there(other: Tree, term: LossTerm, steps: Sequence[Step], call: ast
 
 def _call_for(tree: Tree, home: Function, name: str, backward: ast.Call) -> ast.Call | None:
     """The one call, among those that make what goes backward, that may run a function of this name."""
+    found = {n for n in ast.walk(backward) if isinstance(n, ast.Call) and _may_run(n, name)}
+    seen: set[str] = set()
     wanted = {n.id for n in ast.walk(backward) if isinstance(n, ast.Name)}
-    found: list[ast.Call] = [n for n in ast.walk(backward) if isinstance(n, ast.Call) and _may_run(n, name)]
-    for key in sorted(wanted):
-        for statement in tree.assignments(home, key):
-            value = getattr(statement, "value", None)
-            if statement.lineno <= backward.lineno and value is not None:
-                found += [n for n in ast.walk(value) if isinstance(n, ast.Call) and _may_run(n, name)]
-    return found[0] if len(found) == 1 else None
+    while wanted:
+        key = wanted.pop()
+        seen.add(key)
+        for value in _given(tree, home, key, backward.lineno):
+            found |= {n for n in ast.walk(value) if isinstance(n, ast.Call) and _may_run(n, name)}
+            wanted |= set(_carriers(value)) - seen
+    return found.pop() if len(found) == 1 else None
+
+
+def _given(tree: Tree, home: Function, name: str, row: int) -> Iterator[ast.expr]:
+    """What a name is bound to, up to a row."""
+    for statement in tree.assignments(home, name):
+        value = getattr(statement, "value", None)
+        if isinstance(value, ast.expr) and statement.lineno <= row:
+            yield value
+    for node in ast.walk(home):
+        if isinstance(node, ast.With) and node.lineno <= row:
+            yield from (i.context_expr for i in node.items if spelled(i.optional_vars) == name)
+
+
+def _carriers(value: ast.expr) -> Iterator[str]:
+    """The names that a value is made of by arithmetic: not those that a function is given."""
+    match value:
+        case ast.Name(id=name):
+            yield name
+        case ast.BinOp(left=left, right=right):
+            yield from _carriers(left)
+            yield from _carriers(right)
+        case ast.UnaryOp(operand=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner):
+            yield from _carriers(inner)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _carriers(body)
+            yield from _carriers(orelse)
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr), args=args) if attr in _TENSOR:
+            yield from _carriers(inner)
+            for argument in args:
+                yield from _carriers(argument)
+        case _:
+            pass
 
 
 def _may_run(call: ast.Call, name: str) -> bool:
