@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.site import Divisor, Items
 from gafixer.analysis.values import Author, Kind, Reduction
 from gafixer.codemod.asked import asked
+from gafixer.codemod.carried import COUNT, carried
 from gafixer.codemod.chain import Step, bring, callers, calls_of, climb
 from gafixer.codemod.count import (
     atomic,
@@ -49,7 +50,7 @@ class Summed:
     `count` is code for its items where backward runs; `node` the part of that function which evaluates it. A `boxed`
     loss stays a mean and has to be multiplied by its count. `assumed` tells what was not read in the code.
     `divisor` is what a mean is divided by, given the name of the count: ``max({}, 1)`` where the code guards it so.
-    `mean` is the same loss left a mean, where its sum would be asked for.
+    `mean` is the same loss left a mean, where its sum would be asked for. `counting` are parts that count it elsewhere.
     """
 
     parts: frozenset[Part]
@@ -59,6 +60,7 @@ class Summed:
     assumed: str = ""
     divisor: str = "{}"
     mean: Summed | None = None
+    counting: frozenset[Part] = frozenset()
 
 
 def summed(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast.Call) -> Summed:
@@ -70,7 +72,10 @@ def summed(tree: Tree, site: Site, term: LossTerm, home: Function, backward: ast
     node = tree.expression(term.atom.spot)
     if node is None or _is_forward(tree.function_of(node), home):
         return _elsewhere(tree, site, term, home, backward)
-    steps, here = climb(tree, node, home)
+    try:
+        steps, here = climb(tree, node, home)
+    except DeclinedError:
+        return _carried(tree, tree, term, node, home, backward)
     if term.atom.kind is Kind.HEAD:
         if not isinstance(node, ast.Call) or steps:
             raise DeclinedError("the head is called far from backward")
@@ -110,7 +115,10 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     node = other.expression(term.atom.spot)
     if node is None:
         raise DeclinedError("the loss is computed in another file")
-    steps = _way(tree, other, node, home, backward)
+    try:
+        steps = _way(tree, other, node, home, backward)
+    except DeclinedError:
+        return _carried(tree, other, term, node, home, backward)
     call = steps[-1].call
     made = _divided_there(other, term, steps, call) or _counted(other, term, node, steps, call)
     callee = tree.text(call.func)
@@ -125,6 +133,15 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     except DeclinedError:
         return mean
     return replace(mean, parts=parts, boxed=False, assumed="", mean=mean)
+
+
+def _carried(
+    tree: Tree, other: Tree, term: LossTerm, node: ast.expr, home: Function, backward: ast.Call
+) -> Summed:
+    """A loss of another method of the object: it stays a mean, and the object brings its count along."""
+    count = _counted(other, term, node, (), node).count
+    parts = carried(tree, other, node, home, count)
+    return Summed(frozenset(), COUNT, backward, boxed=True, counting=parts)
 
 
 def _way(tree: Tree, other: Tree, node: ast.expr, home: Function, backward: ast.Call) -> tuple[Step, ...]:
@@ -498,6 +515,8 @@ def merged(terms: Sequence[Summed]) -> Summed:
 
 
 def _together(terms: Sequence[Summed]) -> Summed:
+    if len({t.counting for t in terms}) > 1:
+        raise DeclinedError("its terms are computed by several methods")
     parts = frozenset(part for t in terms for part in t.parts)
     said = "; ".join(dict.fromkeys(t.assumed for t in terms if t.assumed))
     return replace(terms[0], parts=parts, assumed=said, mean=None)

@@ -11,6 +11,7 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
+from gafixer.codemod.carried import COUNT
 from gafixer.codemod.count import same_count
 from gafixer.codemod.dividing import Names, dividing
 from gafixer.codemod.division import dropped
@@ -48,7 +49,10 @@ def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
     losses = _losses(tree, site, place)
     boxed = losses[0].boxed
     names = _names(tree, place)
-    parts = {part for loss in losses for part in loss.parts}
+    if any(loss.counting for loss in losses):
+        _at_backward(tree, place, divisions)
+        names = replace(names, own=COUNT)
+    parts = {part for loss in losses for part in (*loss.parts, *loss.counting)}
     alias = next((a for d in divisions if (a := _alias(tree, site, place, d)) is not None), None)
     for division in divisions:
         if alias is None or division.spot != alias.division:
@@ -96,7 +100,7 @@ def _losses(tree: Tree, site: Site, place: Layout) -> list[Summed]:
         known = found.setdefault(made, loss)
         if not same_count(known.count, loss.count):
             raise DeclinedError("the same call may give losses over different items")
-        if known.parts != loss.parts:
+        if (known.parts, known.counting) != (loss.parts, loss.counting):
             found[made] = merged([known, replace(loss, count=known.count)])
     if not tree.dominated(place.backward, found):
         raise DeclinedError("on some ways to backward the loss is another one, which could not be followed")
@@ -163,6 +167,18 @@ def _divisions(site: Site) -> list[Division]:
             if other or (division.divisor is Divisor.WINDOW_ITEMS and division.author is Author.CODE):
                 raise DeclinedError(f"the loss is also scaled by {division.name}")
     return list(found.values())
+
+
+def _at_backward(tree: Tree, place: Layout, divisions: Sequence[Division]) -> None:
+    """What other methods report of the loss stays what it was only where the loss is divided beside backward.
+
+    Raises:
+        DeclinedError: it is divided before it gets there.
+    """
+    for division in divisions:
+        here = next(iter(tree.at(division.spot)), None) if division.spot is not None else None
+        if here is None or tree.function_of(here) is not place.home:
+            raise DeclinedError("the loss is computed and divided far from backward")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +253,7 @@ def _counting(tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], n
     if not tree.alone(anchor):
         raise DeclinedError("backward shares its line with another statement")
     parts: set[Part] = set()
-    for loss in losses if own else ():
+    for loss in losses if own and names.own != COUNT else ():
         made = tree.statement_of(loss.node)
         assert made is not None
         if made is anchor or tree.contains(anchor, made):

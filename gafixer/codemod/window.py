@@ -132,13 +132,13 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
         DeclinedError: it is not clear which they are.
     """
     function = tree.function_of(place.step if place.step is not None else place.backward)
-    optimizer = _optimizer(tree, site, function)
+    optimizer = _optimizer(tree, site, function, place.shared)
     grouped = f'(parameter for group in {optimizer}.param_groups for parameter in group["params"])'
     if optimizer is not None and _through_apex(place.home):
         return grouped
     for event in site.happening(EventKind.CLIP):
         for clip in tree.at(event.spot):
-            if isinstance(clip, ast.Call) and clip.args and tree.function_of(clip) is function:
+            if isinstance(clip, ast.Call) and clip.args and _known(tree, clip, clip.args[0], function, place.shared):
                 given = clip.args[0]
                 if (
                     isinstance(given, ast.Call)
@@ -212,15 +212,24 @@ def _without_gradient(tree: Tree, node: ast.AST) -> bool:
     return False
 
 
-def _optimizer(tree: Tree, site: Site, function: Function) -> str | None:
+def _known(tree: Tree, node: ast.AST, given: ast.expr, function: Function, shared: ast.ClassDef | None) -> bool:
+    """Whether a function can name what is given at a node: its own, or another method's by what the object has."""
+    if tree.function_of(node) is function:
+        return True
+    return tree.class_of(node) is shared is not None and ast.unparse(given).startswith("self.")
+
+
+def _optimizer(tree: Tree, site: Site, function: Function, shared: ast.ClassDef | None) -> str | None:
     """The optimizer that ends the window, as the stepping function names it."""
     assert site.window.step is not None
     for node in tree.at(site.window.step.spot):
         match node:
-            case ast.Call(func=ast.Attribute(value=base, attr="step"), args=args) if tree.function_of(node) is function:
+            case ast.Call(func=ast.Attribute(value=base, attr="step"), args=args):
                 subject = args[0] if site.window.step.value is not None and args else base
                 key = spelled(subject)
-                if key is not None and not any(isinstance(s, ast.For) for s in tree.assignments(function, key)):
+                if key is None or not _known(tree, node, subject, function, shared):
+                    continue
+                if not any(isinstance(s, ast.For) for s in tree.assignments(function, key)):
                     return key
             case _:
                 pass

@@ -40,8 +40,8 @@ def fix(
     return source if made is None else made.new
 
 
-def fix_files(sources: dict[str, str], *, unsafe: bool = False) -> dict[str, str]:
-    """A project after the fixes of its `train`, which may change all of its files: name of a module -> source."""
+def fix_files(sources: dict[str, str], own: str = "train", *, unsafe: bool = False) -> dict[str, str]:
+    """A project after the fixes of the module `own`, which may change all files: name of a module -> source."""
 
     def accept(finding: Finding, now: bytes) -> bool:
         del now
@@ -49,8 +49,8 @@ def fix_files(sources: dict[str, str], *, unsafe: bool = False) -> dict[str, str
         return unsafe or finding.fix.applicability is Applicability.SAFE
 
     project = MemoryProject(sources, editable=sources)
-    made = engine.repair(sources["train"].encode(), "train.py", project, _settings(Severity.WARNING), accept)
+    made = engine.repair(sources[own].encode(), f"{own}.py", project, _settings(Severity.WARNING), accept)
     if made is None:
         return sources
     others = {other.path.removesuffix(".py").replace("/", "."): other.new for other in made.others}
-    return {**sources, **others, "train": made.new}
+    return {**sources, **others, own: made.new}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["PROJECTS", "run"]
+__all__ = ["OWN", "PROJECTS", "run"]
 
 _MODEL = """\
 import torch.nn.functional as F
@@ -67,7 +67,63 @@ def main(loader, steps):
     train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), steps)
 """
 
+_BASE = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, steps):
+        self.model = model
+        self.optimizer = optimizer
+        self.steps = steps
+        self.reported = []
+
+    def training_step(self, batch):
+        raise NotImplementedError
+
+    def backward(self, loss):
+        (loss / self.steps).backward()
+
+    def step(self):
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1e9)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def fit(self, loader):
+        for i, batch in enumerate(loader, 1):
+            loss = self.training_step(batch)
+            self.backward(loss)
+            self.reported.append(loss.item())
+            if i % self.steps == 0 or i == len(loader):
+                self.step()
+"""
+_TAGGING = """\
+class Tagging(Trainer):
+    def training_step(self, batch):
+        x, y = batch
+        logits, _ = self.model(x)
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+
+def train(model, loader, optimizer, steps):
+    trainer = Tagging(model, optimizer, steps)
+    trainer.fit(loader)
+    return trainer.reported
+"""
+
+#: The module that has the finding, where that isn't `train`.
+OWN = {"loss_in_a_subclass": "base"}
+
 PROJECTS = {
+    "loss_in_a_subclass": {
+        "model": _MODEL,
+        "base": _BASE,
+        "train": f"import torch.nn.functional as F\nfrom base import Trainer\n\n\n{_TAGGING}",
+    },
+    "loss_in_a_third_method": {
+        "model": _MODEL,
+        "train": f"import torch.nn.functional as F\n{_BASE}\n\n{_TAGGING}",
+    },
     "loss_in_forward": {"model": _MODEL, "train": _TRAIN},
     "loss_returned_at_once": {
         "model": _MODEL.replace("        loss = F.cross_entropy", "        return logits, F.cross_entropy").replace(

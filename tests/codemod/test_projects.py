@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from tests.codemod.fixer import fix_files  # noqa: E402 - the projects import torch
 from tests.codemod.loops import batches  # noqa: E402 - the same
-from tests.codemod.projects import PROJECTS, run  # noqa: E402 - the same
+from tests.codemod.projects import OWN, PROJECTS, run  # noqa: E402 - the same
 
 PARITY, FAULT = 1e-6, 1e-3
 
@@ -19,7 +19,7 @@ projects = pytest.mark.parametrize("name", PROJECTS)
 
 @functools.cache
 def _fixed(name: str) -> tuple[tuple[str, str], ...]:
-    return tuple(fix_files(PROJECTS[name]).items())
+    return tuple(fix_files(PROJECTS[name], OWN.get(name, "train")).items())
 
 
 @projects
@@ -37,11 +37,44 @@ def test_meets_the_reference(name: str, steps: int) -> None:
 @projects
 def test_a_second_run_changes_nothing(name: str) -> None:
     once = dict(_fixed(name))
-    assert fix_files(once, unsafe=True) == once
+    for own in once:
+        assert fix_files(once, own, unsafe=True) == once
 
 
 @projects
 def test_changes_the_file_of_the_loss_but_where_it_can_be_asked(name: str) -> None:
     changed = {module for module, text in _fixed(name) if PROJECTS[name][module] != text}
-    where = {"function_of_a_helper_module": {"losses"}, "parameter_there_already": set()}
-    assert changed == {"train"} | where.get(name, {"model"})
+    others = {
+        "function_of_a_helper_module": {"losses"},
+        "loss_in_a_subclass": {"base"},
+        "loss_in_a_third_method": set(),
+        "parameter_there_already": set(),
+    }
+    assert changed == {"train"} | others.get(name, {"model"})
+
+
+def test_a_subclass_that_nobody_changed_goes_on_as_before() -> None:
+    """Its loss says no number of items, so each microbatch weighs as much as any other."""
+    other = """\
+from base import Trainer
+
+
+def train(model, loader, optimizer, steps):
+    class Squares(Trainer):
+        def training_step(self, batch):
+            x, _ = batch
+            return model(x)[0].square().mean()
+
+    trainer = Squares(model, optimizer, steps)
+    trainer.fit(loader)
+    return [p.grad.norm().item() for p in model.parameters() if p.grad is not None] + trainer.reported
+"""
+    before = {**PROJECTS["loss_in_a_subclass"], "train": other.replace("model.parameters()", "trainer.kept")}
+    kept = "        self.kept = list(self.model.parameters())\n"
+    base = before["base"].replace("        self.optimizer.zero_grad()\n", kept)
+    fixed = dict(_fixed("loss_in_a_subclass"))["base"].replace("        self.optimizer.zero_grad()\n", kept)
+    loader = batches(4)
+    _, said = run({**before, "base": base}, 4, loader)
+    _, says = run({**before, "base": fixed}, 4, loader)
+    assert len(says) == 7
+    assert says == pytest.approx(said, rel=PARITY)
