@@ -62,7 +62,8 @@ def assign_name(run: Interpreter, name: str, value: Value) -> None:
     elif run.declared.is_steps(name) and (kept := _named_number(name, value, run.loops)) is not None:
         value = kept
     scope.env[name] = value
-    scope.assigned[name] = run.loops
+    if name not in scope.beyond:
+        scope.assigned[name] = run.loops
 
 
 def _named_number(name: str, value: Value, around: Loops) -> Sym | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
     from gafixer.analysis.values import Spot
 
-__all__ = ["create", "given", "handled", "registration"]
+__all__ = ["before_steps", "create", "given", "handled", "registration"]
 
 _PACKAGE = re.compile(r"^ignite\b")
 _EVENT = re.compile(r"\.(\w+)(?:\(\))?$")
@@ -115,6 +115,12 @@ def registration(
     if len(args) > 1:
         _handle(run, receiver, args[0], args[1], spot)
     return Const(None)
+
+
+def before_steps(run: Interpreter, hook: Value, spot: Spot) -> None:
+    """``optimizer.register_step_pre_hook(hook)``, after the trainers were made: it runs before each of their steps."""
+    for frames in list(run.engines.values()):
+        _within(run, frames, hook, [Sym("optimizer"), OPAQUE, OPAQUE], spot)
 
 
 def handled(run: Interpreter, decorator: Value, handler: Value, spot: Spot) -> bool:

@@ -37,7 +37,10 @@ DEEPEST = 110
 
 @dataclasses.dataclass(slots=True)
 class Scope:
-    """The names of one function call. `assigned` holds the loops around each name's first assignment."""
+    """The names of one function call. `assigned` holds the loops around each name's first assignment.
+
+    `beyond` are the names that it binds outside itself, `outer` what they and others were there.
+    """
 
     module: Module
     env: Ledger[str, Value]
@@ -46,6 +49,14 @@ class Scope:
     returned: list[Value] = dataclasses.field(default_factory=list)
     yielded: list[Value] = dataclasses.field(default_factory=list)
     outer: dict[str, Value] = dataclasses.field(default_factory=dict)
+    beyond: tuple[str, ...] = ()
+
+
+def _bound_outside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> tuple[str, ...]:
+    """The names that a function says it binds outside itself."""
+    if isinstance(node, ast.Lambda):
+        return ()
+    return tuple(n for s in node.body if isinstance(s, ast.Nonlocal | ast.Global) for n in s.names)
 
 
 class Interpreter:
@@ -136,7 +147,14 @@ class Interpreter:
             return OPAQUE
         env = binding.bind(self, func, args, keywords)
         around = self.loops
-        scope = Scope(module, Ledger(env), func.owner, Ledger(dict.fromkeys(env, around)), outer=dict(func.closure))
+        scope = Scope(
+            module,
+            Ledger(env),
+            func.owner,
+            Ledger(dict.fromkeys(env, around)),
+            outer=dict(func.closure),
+            beyond=_bound_outside(node),
+        )
         self.scopes.append(scope)
         self.active.append(id(node))
         self.entered.add(id(node))
@@ -147,6 +165,7 @@ class Interpreter:
             if isinstance(node, ast.Lambda):
                 return self.evaluate(node.body)
             statements.block(self, node.body)
+            self._write_back(scope)
         finally:
             self.scopes.pop()
             self.active.pop()
@@ -154,6 +173,13 @@ class Interpreter:
         if scope.yielded:
             return Listing(algebra.choose(scope.yielded))
         return algebra.choose(scope.returned) if scope.returned else Const(None)
+
+    def _write_back(self, scope: Scope) -> None:
+        """What a function binds outside itself, where the scope that called it is the one around it."""
+        outer = self.scopes[-2].env
+        for name in scope.beyond:
+            if name in outer and name in scope.env:
+                outer[name] = scope.env[name]
 
     def block(self, body: list[ast.stmt]) -> None:
         """Run statements."""

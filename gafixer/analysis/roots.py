@@ -139,13 +139,23 @@ def _text(root: _Root, module: Module) -> str:
 
 
 def _own_statements(module: Module) -> list[ast.stmt]:
-    """The module's statements that run when it does, imports and definitions left out."""
+    """The module's statements that run when it does.
+
+    Imports and definitions are left out, but for functions that are handed to an object: ``@trainer.on(event)``.
+    """
     skip = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
     return [
         s
         for s in module.statements()
-        if not isinstance(s, skip) and not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        if (not isinstance(s, skip) or _is_handed(s))
+        and not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
     ]
+
+
+def _is_handed(node: ast.stmt) -> bool:
+    """Whether a function is defined for an object that may call it: a method of that decorates it."""
+    decorators = (getattr(d, "func", d) for d in getattr(node, "decorator_list", ()))
+    return isinstance(node, ast.FunctionDef) and any(isinstance(d, ast.Attribute) for d in decorators)
 
 
 def _lines(node: ast.stmt, module: Module) -> str:

@@ -6,7 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, assignment, contexts, ignite, loops
+from gafixer.analysis import algebra, assignment, contexts, ignite, loops, training
 from gafixer.analysis.events import Branch, Frame, Suspended, Within
 from gafixer.analysis.values import Called, Choice, ClassRef, Const, Logic, LogicOp, Poly, Sym, Value
 
@@ -96,8 +96,13 @@ def _simple(run: Interpreter, node: ast.stmt) -> None:
             func = run.closure(node)
             assignment.assign_name(run, node.name, func)
             for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute):
-                    ignite.handled(run, run.evaluate(decorator), func, run.spot(decorator))
+                match decorator:
+                    case ast.Call(func=ast.Attribute()):
+                        ignite.handled(run, run.evaluate(decorator), func, run.spot(decorator))
+                    case ast.Attribute(value=base, attr=name):
+                        training.method(run, run.evaluate(base), name, [func], {}, run.spot(decorator))
+                    case _:
+                        pass
         case ast.ClassDef(name=name):
             assignment.assign_name(run, name, ClassRef(run.scope.module.path, name, node))
         case ast.Match(cases=cases):

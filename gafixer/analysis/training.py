@@ -104,6 +104,9 @@ def method(
         case "zero_grad" | "zero_grad_" | "zero_grad_buffer":
             run.emit(EventKind.CLEAR, spot, None, receiver)
             return Const(None)
+        case "register_step_pre_hook" if args:
+            ignite.before_steps(run, args[0], spot)
+            return OPAQUE
         case "unscale_":
             run.emit(EventKind.UNSCALE, spot, None, receiver)
             return Const(None)

@@ -144,8 +144,13 @@ class _Change(cst.CSTTransformer):
         """A block with its changes; `apart` are the blank lines around a function in it."""
         made: list[Statement] = []
         orphans: list[cst.EmptyLine] = []
+        closes = False
         for original, updated in zip(before, after, strict=True):
             assert isinstance(updated, Statement)
+            if closes:
+                blank, rest = _blank_and_rest(updated.leading_lines)
+                more = [cst.EmptyLine(indent=False)] * (apart - len(blank))
+                updated = updated.with_changes(leading_lines=[*more, *blank, *rest])
             if original in self._rewritten:
                 updated = self._rewritten[original].with_changes(leading_lines=updated.leading_lines)
             beside = sorted(self._beside.get(original, ()), key=lambda entry: entry[1:3])
@@ -175,7 +180,8 @@ class _Change(cst.CSTTransformer):
                     orphans = []
             else:
                 made.append(updated)
-            made += [_apart(node) for node in new[Where.AFTER]]
+            made += [_apart(node, apart) for node in new[Where.AFTER]]
+            closes = bool(new[Where.AFTER]) and isinstance(made[-1], cst.FunctionDef)
         return made or [cst.SimpleStatementLine([cst.Pass()])]
 
 
@@ -232,6 +238,8 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
     return kept
 
 
-def _apart(node: Statement) -> Statement:
-    """A function with a blank line above it."""
-    return node.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if isinstance(node, cst.FunctionDef) else node
+def _apart(node: Statement, lines: int) -> Statement:
+    """A function with blank lines above it."""
+    if not isinstance(node, cst.FunctionDef):
+        return node
+    return node.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * lines)

@@ -10,6 +10,7 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
 from gafixer.codemod import guards, order, scale
 from gafixer.codemod.division import dropped
+from gafixer.codemod.ignite import in_handlers
 from gafixer.codemod.lightning import in_hook
 from gafixer.codemod.plan import DeclinedError, Plan, merge
 from gafixer.codemod.read_ahead import read_ahead
@@ -114,6 +115,8 @@ def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy)
             return read_ahead(tree, site)
         case Framework.LIGHTNING if site.backward.subject == AUTOMATIC:
             return in_hook(tree, site)
+        case Framework.IGNITE:
+            return in_handlers(tree, site)
         case _:
             return rescale(tree, site, peers)
 

@@ -365,7 +365,7 @@ def _called(tree: Tree, term: LossTerm, node: ast.Call, steps: Sequence[Step], h
     settings = made if isinstance(made, ast.Call) else None
     if settings is None and term.atom.name in _CLASSES:
         raise DeclinedError("the criterion is made in another file: its ignored label and weights are not in sight")
-    count = _items(tree, term, node, settings, steps)
+    count = items_of(tree, term, node, settings, steps)
     if any(step.foreign or callers(tree, step.function) > 1 for step in steps):
         return Summed(frozenset(), count, here, boxed=True)
     if not constructed:
@@ -405,7 +405,7 @@ def _criterion(tree: Tree, node: ast.Call, made: ast.Call) -> frozenset[Part] | 
 _SUM = ast.keyword("reduction", ast.Constant("sum"))
 
 
-def _items(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call | None, steps: Sequence[Step]) -> str:
+def items_of(tree: Tree, term: LossTerm, node: ast.Call, settings: ast.Call | None, steps: Sequence[Step]) -> str:
     """Code that counts what a torch loss averages over."""
     name = term.atom.name
     target = _argument(node, 1, "target")

@@ -101,7 +101,7 @@ def _losses(tree: Tree, site: Site, place: Layout) -> list[Summed]:
         if not same_count(known.count, loss.count):
             raise DeclinedError("the same call may give losses over different items")
         if (known.parts, known.counting) != (loss.parts, loss.counting):
-            found[made] = merged([known, replace(loss, count=known.count)])
+            found[made] = _either(known, loss)
     if not tree.dominated(place.backward, found):
         raise DeclinedError("on some ways to backward the loss is another one, which could not be followed")
     if any(loss.boxed for loss in found.values()):
@@ -109,6 +109,19 @@ def _losses(tree: Tree, site: Site, place: Layout) -> list[Summed]:
     # One report reads them all: where one of them is guarded against no items, so is what it reads.
     divisor = max((loss.divisor for loss in found.values()), key=len)
     return [replace(loss, divisor=divisor) for loss in found.values()]
+
+
+def _either(one: Summed, other: Summed) -> Summed:
+    """A call that computes one loss or another: both are asked for their sums, or both stay means.
+
+    Raises:
+        DeclinedError: they are counted in different ways.
+    """
+    if one.counting != other.counting:
+        raise DeclinedError("the loss is computed by one of several methods")
+    if one.boxed or other.boxed:
+        return one.mean or one
+    return replace(one, parts=one.parts | other.parts)
 
 
 def _refuse(site: Site, place: Layout) -> None:

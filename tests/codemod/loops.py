@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody imports it
 from torch import Tensor, nn
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,7 +289,7 @@ def run(source: str, steps: int, loader: list[Batch]) -> tuple[list[float], list
     exec(compile(source if "import" in source else HEAD + source, "loop", "exec"), scope)
     windows = [loader[start : start + steps] for start in range(0, len(loader), steps)]
     errors: list[float] = []
-    hook = register_optimizer_step_pre_hook(_watch(model, windows, errors))
+    hook = register_optimizer_step_post_hook(_watch(model, windows, errors))
     try:
         reported = scope["train"](model, loader, optimizer, steps)
     finally:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody imports it
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,7 +207,7 @@ def run(sources: dict[str, str], steps: int, loader: list[tuple[Tensor, Tensor]]
             error = float((got - wanted).norm() / (wanted.norm() or 1.0))
             errors.append(error if math.isfinite(error) else math.inf)
 
-        hook = register_optimizer_step_pre_hook(watch)
+        hook = register_optimizer_step_post_hook(watch)
         try:
             optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
             reported = modules["train"].train(model=model, loader=loader, optimizer=optimizer, steps=steps)

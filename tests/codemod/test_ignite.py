@@ -22,11 +22,52 @@ PARITY, FAULT = 1e-6, 1e-3
 HEAD = """\
 import torch
 import torch.nn.functional as F
-from ignite.engine import Engine, Events
+from ignite.engine import Engine, Events, create_supervised_trainer
 from torch import nn
 
 
 """
+#: Those whose fix assumes something.
+SUPERVISED = {
+    "supervised": """\
+def train(model, loader, optimizer, steps):
+    criterion = nn.CrossEntropyLoss(ignore_index=-100)
+    reported = []
+    trainer = create_supervised_trainer(
+        model,
+        optimizer,
+        criterion,
+        model_transform=lambda output: output.transpose(1, 2),
+        gradient_accumulation_steps=steps,
+    )
+    trainer.add_event_handler(Events.ITERATION_COMPLETED, lambda engine: reported.append(engine.state.output))
+    trainer.run(loader, max_epochs=1)
+    return reported
+""",
+    "criterion_shared_with_evaluation": """\
+def train(model, loader, optimizer, steps):
+    criterion = nn.CrossEntropyLoss(ignore_index=-100)
+    trainer = create_supervised_trainer(
+        model, optimizer, criterion, model_transform=lambda output: output.transpose(1, 2), gradient_accumulation_steps=steps
+    )
+    trainer.run(loader, max_epochs=1)
+    return [criterion(model(x).transpose(1, 2), y).item() for x, y in loader]
+""",
+    "run_twice": """\
+def train(model, loader, optimizer, steps):
+    trainer = create_supervised_trainer(
+        model,
+        optimizer,
+        nn.CrossEntropyLoss(ignore_index=-100),
+        model_transform=lambda output: output.transpose(1, 2),
+        gradient_accumulation_steps=steps,
+    )
+    if steps > 1:
+        trainer.run(loader[-steps + 1 :], max_epochs=1)
+        trainer.state.iteration = trainer.state.epoch = 0
+    trainer.run(loader, max_epochs=1)
+""",
+}
 LOOPS = {
     "closure": """\
 def train(model, loader, optimizer, steps):
@@ -108,6 +149,8 @@ def train(model, loader, optimizer, steps):
 """,
 }
 
+ALL = LOOPS | SUPERVISED
+
 
 class Engine:
     """As much of ignite's as trainers here need."""
@@ -146,6 +189,26 @@ class Engine:
                 self._fire(Events.ITERATION_COMPLETED)
 
 
+def create_supervised_trainer(
+    model: Any, optimizer: Any, criterion: Any, model_transform: Any, gradient_accumulation_steps: int,
+    output_transform: Any = lambda x, y, y_pred, loss: loss.item(),
+) -> Engine:
+    """As ignite's: it clears where a window begins, divides by the steps, and reports the loss undivided."""
+
+    def update(engine: Engine, batch: Any) -> Any:
+        if (engine.state.iteration - 1) % gradient_accumulation_steps == 0:
+            optimizer.zero_grad()
+        x, y = batch
+        y_pred = model_transform(model(x))
+        loss = criterion(y_pred, y) / gradient_accumulation_steps
+        loss.backward()
+        if engine.state.iteration % gradient_accumulation_steps == 0:
+            optimizer.step()
+        return output_transform(x, y, y_pred, loss * gradient_accumulation_steps)
+
+    return Engine(update)
+
+
 class Events:
     """The events that trainers here name."""
 
@@ -160,20 +223,23 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         pytest.importorskip("ignite")
         return
     module = ModuleType("ignite.engine")
-    module.__dict__.update(Engine=Engine, Events=Events)
+    module.__dict__.update(Engine=Engine, Events=Events, create_supervised_trainer=create_supervised_trainer)
     monkeypatch.setitem(sys.modules, "ignite", ModuleType("ignite"))
     monkeypatch.setitem(sys.modules, "ignite.engine", module)
 
 
 @functools.cache
 def _fixed(name: str) -> str:
+    if name in SUPERVISED:
+        assert fix(HEAD + SUPERVISED[name]) == HEAD + SUPERVISED[name]
+        return fix(HEAD + SUPERVISED[name], unsafe=True)
     return fix(HEAD + LOOPS[name])
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("steps", [1, 4])
 def test_meets_the_reference(name: str, steps: int) -> None:
-    before, said = run(HEAD + LOOPS[name], steps, batches(8))
+    before, said = run(HEAD + ALL[name], steps, batches(8))
     after, says = run(_fixed(name), steps, batches(8))
     assert len(after) == len(before) == 8 // steps
     assert max(after) < PARITY
@@ -181,7 +247,7 @@ def test_meets_the_reference(name: str, steps: int) -> None:
     assert says == pytest.approx(said, rel=PARITY, nan_ok=True)
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", ALL)
 def test_a_second_run_changes_nothing(name: str) -> None:
     assert fix(_fixed(name), unsafe=True) == _fixed(name)
 
@@ -197,3 +263,47 @@ def test_two_functions_that_go_backward_are_left_alone() -> None:
     other = LOOPS["closure"].split("\n\n    reported")[0].split("\n", 1)[1].replace("update", "other")
     both = LOOPS["closure"].replace("    reported = []\n", f"{other}\n\n    reported = []\n    Engine(other).run(loader)\n")
     assert fix(HEAD + both, unsafe=True) == HEAD + both
+
+
+def test_handlers_of_a_script() -> None:
+    """At the top level the count is a global, and functions stand two lines apart."""
+    script = """\
+from ignite.engine import create_supervised_trainer
+from torch import nn, optim
+
+model = nn.Linear(3, 5)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+trainer = create_supervised_trainer(
+    model, optimizer, nn.CrossEntropyLoss(ignore_index=0), gradient_accumulation_steps=4
+)
+trainer.run(loader)
+"""
+    made = fix(script, unsafe=True)
+    assert "from ignite.engine import Events, create_supervised_trainer\n" in made
+    assert made.endswith(
+        """\
+num_items = 0
+
+
+@trainer.on(Events.ITERATION_STARTED)
+def count_items(engine):
+    global num_items
+    if (engine.state.iteration - 1) % 4 == 0:
+        num_items = 0
+    num_items += engine.state.batch[1].ne(0).sum()
+
+
+@optimizer.register_step_pre_hook
+def divide_gradients(*_):
+    _divide_gradients(model.parameters(), num_items / 4)
+
+
+trainer.run(loader)
+"""
+    )
+
+
+@pytest.mark.parametrize("given", ["prepare_batch=prepare", "output_transform=report", 'amp_mode="apex"'])
+def test_what_the_trainer_does_otherwise_is_left_alone(given: str) -> None:
+    source = HEAD + SUPERVISED["supervised"].replace("gradient_acc", f"{given},\n        gradient_acc", 1)
+    assert fix(source, unsafe=True) == source

@@ -78,3 +78,23 @@ def train(model, loader, optimizer, steps):
     _, says = run({**before, "base": fixed}, 4, loader)
     assert len(says) == 7
     assert says == pytest.approx(said, rel=PARITY)
+
+
+def test_a_function_with_another_way_is_not_asked() -> None:
+    """One of two ways sums by hand: what both return is a mean, and is weighted as it is."""
+    project = dict(PROJECTS["function_of_a_helper_module"])
+    project["losses"] = """\
+import torch.nn.functional as F
+
+
+def tagging_loss(model, words, tags, whole=True):
+    logits, _ = model(words)
+    if whole:
+        return F.cross_entropy(logits.flatten(0, 1), tags.flatten(), ignore_index=-100)
+    each = F.cross_entropy(logits.flatten(0, 1), tags.flatten(), ignore_index=-100, reduction="none")
+    return each.sum() / (tags != -100).sum().clamp(min=1)
+"""
+    made = fix_files(project, unsafe=True)
+    assert made["losses"] == project["losses"]
+    errors, _ = run(made, 4, batches())
+    assert max(errors) < PARITY
