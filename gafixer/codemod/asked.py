@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gafixer.codemod.plan import DeclinedError, Keyword, Parameter
 from gafixer.codemod.tree import spelled, spot_of
+from gafixer.data.losses import FUNCTIONS, MODULES
 
 if TYPE_CHECKING:
     from gafixer.codemod.plan import Part
@@ -42,6 +43,8 @@ def asked(
             raise DeclinedError("how the loss is averaged is decided where it is computed")
     if (other is not tree and tree.beside(other.path) is None) or other.function_of(settings) is not function:
         raise DeclinedError("what computes the loss is in a file that may not be changed")
+    if any(n is not loss and _is_loss(n) for n in ast.walk(function) if n is not settings):
+        raise DeclinedError("what computes the loss has other losses, which a parameter would leave as they are")
     if _NAME in other.taken(function) or _is_overridden(other, function) or function.decorator_list:
         raise DeclinedError("what computes the loss can't be given one more parameter")
     return frozenset(
@@ -51,6 +54,12 @@ def asked(
             Keyword(spot_of(tree, call), _NAME, '"sum"'),
         }
     )
+
+
+def _is_loss(node: ast.AST) -> bool:
+    """Whether a node calls, or makes, a loss of PyTorch."""
+    name = (spelled(node.func) or "").rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    return name in FUNCTIONS or name in MODULES
 
 
 def _default(function: ast.FunctionDef, name: str) -> object:

@@ -141,9 +141,12 @@ def _import_index(body: Sequence[cst.CSTNode]) -> int:
 def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
     """Put ``import name`` where sorted imports have it: after smaller names of its kind, before `from` imports.
 
-    A `from` import goes behind all, one of the standard library behind those of its kind.
+    A `from` import joins the one of its module if that is on one line; else it goes behind all, one of the standard
+    library behind those of its kind.
     """
     if line.startswith("from "):
+        if _joins_import(body, new):
+            return
         root = line.split()[1].partition(".")[0]
         known = [i for i, node in enumerate(body[: _import_index(body)]) if _is_standard(node)]
         if root not in sys.stdlib_module_names or not known:
@@ -186,3 +189,32 @@ def _insert_import(body: list[Statement], line: str, new: Statement) -> None:
         new.with_changes(leading_lines=getattr(following, "leading_lines", ())),
         following.with_changes(leading_lines=()),
     ]
+
+
+def _joins_import(body: list[Statement], new: Statement) -> bool:
+    """Let a `from` import of the same module import this name, too, in its order; whether there is one."""
+    match new:
+        case cst.SimpleStatementLine(body=[cst.ImportFrom(names=[cst.ImportAlias() as wanted])]):
+            pass
+        case _:
+            return False
+    for index, node in enumerate(body):
+        match node:
+            case cst.SimpleStatementLine(body=[cst.ImportFrom(lpar=None, names=[*names]) as there]) if (
+                _source(node) == _source(new)
+            ):
+                later = [i for i, alias in enumerate(names) if _name(alias) > _name(wanted)]
+                names.insert(later[0] if later else len(names), wanted)
+                spaced = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+                names = [n.with_changes(comma=spaced) for n in names[:-1]] + [
+                    names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+                ]
+                body[index] = node.with_changes(body=[there.with_changes(names=names)])
+                return True
+            case _:
+                pass
+    return False
+
+
+def _name(alias: cst.ImportAlias) -> str:
+    return cst.Module([]).code_for_node(alias.name)
