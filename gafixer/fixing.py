@@ -45,7 +45,7 @@ class Changed:
         return (*self.others, dataclasses.replace(self, others=()))
 
     def after(self, before: Changed | None) -> Changed:
-        """This file's change, together with the one before it."""
+        """The change of the file, together with the one before it."""
         if before is None:
             return self
         return dataclasses.replace(self, file=before.file, old=before.old, fixed=(*before.fixed, *self.fixed))

@@ -59,9 +59,7 @@ def _pays(done: int, files: int, seconds: float, most: int) -> bool:
     return left * (1 - 1 / most) > 2 * _START
 
 
-def _shared(
-    paths: Sequence[str], most: int, scanner: Scanner, tick: Callable[[int], None]
-) -> Iterator[Outcome]:
+def _shared(paths: Sequence[str], most: int, scanner: Scanner, tick: Callable[[int], None]) -> Iterator[Outcome]:
     """Other processes take chunks from the front, this one from the back, until they meet."""
     size = max(1, min(_CHUNK, len(paths) // (most * 4)))
     team = _Team(deque(paths[start : start + size] for start in range(0, len(paths), size)), scanner, tick)
@@ -119,7 +117,8 @@ class _Team:
         try:
             for _ in range(number):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(theirs, self._scanner.settings, self._scanner.scanned), daemon=True)
+                told = (theirs, self._scanner.settings, self._scanner.scanned)
+                process = context.Process(target=_work, args=told, daemon=True)
                 process.start()
                 theirs.close()
                 self._workers.append(_Worker(process, ours))

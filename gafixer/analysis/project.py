@@ -77,9 +77,7 @@ class MemoryProject:
         if name not in self._modules:
             source = self._sources.get(name)
             self._modules[name] = (
-                None
-                if source is None
-                else Module.read(name, _in_memory(name), source.encode(), whole=False)
+                None if source is None else Module.read(name, _in_memory(name), source.encode(), whole=False)
             )
         return self._modules[name]
 

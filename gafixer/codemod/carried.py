@@ -1,4 +1,4 @@
-"""A loss that another method of the same object computes: the object carries its count to the method that runs backward.
+"""A loss that another method of the same object computes: the object carries its count to where backward runs.
 
 The count is 1 until a loss says otherwise, so that a subclass which nobody changed goes on as before: each of its
 microbatches weighs as much as any other.

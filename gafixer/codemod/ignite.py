@@ -163,9 +163,7 @@ def _summed(tree: Tree, made: _Made) -> set[Part]:
     second = f"{prefix}.train_{last}" if prefix else f"train_{last}"
     if second in tree.taken(tree.root) or tree.reads(tree.root, second):
         raise DeclinedError(f"`{second}` is something else")
-    twin = ast.Call(
-        settings.func, settings.args, [*settings.keywords, ast.keyword("reduction", ast.Constant("sum"))]
-    )
+    twin = ast.Call(settings.func, settings.args, [*settings.keywords, ast.keyword("reduction", ast.Constant("sum"))])
     code = ast.unparse(twin).replace("'", '"')
     return {
         Insert(spot_of(tree, statement), Where.AFTER, f"{second} = {code}"),

@@ -135,9 +135,7 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     return replace(mean, parts=parts, boxed=False, assumed="", mean=mean)
 
 
-def _carried(
-    tree: Tree, other: Tree, term: LossTerm, node: ast.expr, home: Function, backward: ast.Call
-) -> Summed:
+def _carried(tree: Tree, other: Tree, term: LossTerm, node: ast.expr, home: Function, backward: ast.Call) -> Summed:
     """A loss of another method of the object: it stays a mean, and the object brings its count along."""
     count = _counted(other, term, node, (), node).count
     parts = carried(tree, other, node, home, count)

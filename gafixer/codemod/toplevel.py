@@ -200,9 +200,9 @@ def _joins_import(body: list[Statement], new: Statement) -> bool:
             return False
     for index, node in enumerate(body):
         match node:
-            case cst.SimpleStatementLine(body=[cst.ImportFrom(lpar=None, names=[*names]) as there]) if (
-                _source(node) == _source(new)
-            ):
+            case cst.SimpleStatementLine(body=[cst.ImportFrom(lpar=None, names=[*names]) as there]) if _source(
+                node
+            ) == _source(new):
                 later = [i for i, alias in enumerate(names) if _name(alias) > _name(wanted)]
                 names.insert(later[0] if later else len(names), wanted)
                 spaced = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))

@@ -159,13 +159,10 @@ def test_a_second_run_changes_nothing(name: str) -> None:
 
 
 def test_each_clip_goes_with_its_condition() -> None:
-    assert (
-        """\
+    assert """\
             if fp16:
                 torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1e9)
             else:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1e9)
             optimizer.step()
-"""
-        in _fixed("clipped_in_both_arms")
-    )
+""" in _fixed("clipped_in_both_arms")

@@ -48,7 +48,7 @@ def train(model, loader, optimizer, steps):
 def train(model, loader, optimizer, steps):
     criterion = nn.CrossEntropyLoss(ignore_index=-100)
     trainer = create_supervised_trainer(
-        model, optimizer, criterion, model_transform=lambda output: output.transpose(1, 2), gradient_accumulation_steps=steps
+        model, optimizer, criterion, gradient_accumulation_steps=steps, model_transform=lambda o: o.transpose(1, 2)
     )
     trainer.run(loader, max_epochs=1)
     return [criterion(model(x).transpose(1, 2), y).item() for x, y in loader]
@@ -190,7 +190,11 @@ class Engine:
 
 
 def create_supervised_trainer(
-    model: Any, optimizer: Any, criterion: Any, model_transform: Any, gradient_accumulation_steps: int,
+    model: Any,
+    optimizer: Any,
+    criterion: Any,
+    model_transform: Any,
+    gradient_accumulation_steps: int,
     output_transform: Any = lambda x, y, y_pred, loss: loss.item(),
 ) -> Engine:
     """As ignite's: it clears where a window begins, divides by the steps, and reports the loss undivided."""
@@ -261,7 +265,8 @@ def test_the_count_stands_apart() -> None:
 
 def test_two_functions_that_go_backward_are_left_alone() -> None:
     other = LOOPS["closure"].split("\n\n    reported")[0].split("\n", 1)[1].replace("update", "other")
-    both = LOOPS["closure"].replace("    reported = []\n", f"{other}\n\n    reported = []\n    Engine(other).run(loader)\n")
+    more = f"{other}\n\n    reported = []\n    Engine(other).run(loader)\n"
+    both = LOOPS["closure"].replace("    reported = []\n", more)
     assert fix(HEAD + both, unsafe=True) == HEAD + both
 
 

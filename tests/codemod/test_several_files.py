@@ -1,4 +1,4 @@
-"""A fix of several files is shown as one, written whole or not at all, and offered only where all of them are scanned."""
+"""A fix of several files is shown as one, written whole or not at all, and offered only where all are scanned."""
 
 from __future__ import annotations
 
@@ -193,7 +193,10 @@ def test_machines_are_told_which_file(folder: Path) -> None:
     (run,) = told("sarif")["runs"]
     assert isinstance(run["results"], list)
     changes = run["results"][0]["fixes"][0]["artifactChanges"]
-    assert [(c["artifactLocation"]["uri"], len(c["replacements"])) for c in changes] == [("train.py", 4), ("model.py", 2)]
+    assert [(c["artifactLocation"]["uri"], len(c["replacements"])) for c in changes] == [
+        ("train.py", 4),
+        ("model.py", 2),
+    ]
     (diagnostic,) = told("rdjson")["diagnostics"]
     assert "suggestions" not in diagnostic
 
