@@ -10,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812  # torch's own documentation calls
 
 from gafixer.parity.drive import drive_trainer
 from gafixer.parity.figures import relative_error
+from gafixer.parity.ranks import drive_ranks
 from gafixer.parity.reference import flat
 from gafixer.parity.windows import Window, copy_of, split
 from gafixer.patch.items import ItemRule, View, count, match_queries
@@ -103,3 +104,13 @@ def test_queries_that_predict_other_classes_are_no_match() -> None:
     (rule,) = match_queries(matched, batch, classes=4, class_weights=weights)
     assert float(count(rule, batch)) == float(weights[matched].sum())
     assert match_queries(matched.clamp(max=2), batch, classes=4, class_weights=None) == ()
+
+
+@pytest.mark.usefixtures("patched")
+def test_over_several_ranks_microbatches_weigh_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heads divide by a mean of the ranks' objects, which no rank knows beforehand."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # or Accelerate warns
+    model, window = Detector(weighted=True), split(images(), (1,) * len(OBJECTS))
+    means = [reference(model, Window((microbatch,)))[0] for microbatch in window.microbatches]
+    driven = drive_ranks(model, window, 2)
+    assert relative_error(driven.vector, torch.stack(means).mean(0)) < 2e-6
