@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.spelling import bounded
-from gafixer.analysis.values import ClassRef, Const, Func, Sym, Value
+from gafixer.analysis.values import ClassRef, Const, Func, Mapping, Sequence, Sym, Value
 from gafixer.data.frameworks import FRAMEWORK_CLASSES
 
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ def bind(run: Interpreter, func: Func, args: Many[Value], keywords: dict[str, Va
             env[argument.arg] = _annotated(run, func, argument, env[argument.arg])
     if spec.vararg is not None:
         extra = tuple(given[len(names) :])
-        env[spec.vararg.arg] = extra[0] if len(extra) == 1 else Sym(spec.vararg.arg)
+        env[spec.vararg.arg] = Sequence(extra) if extra else Sym(spec.vararg.arg)
     if spec.kwarg is not None:
-        env[spec.kwarg.arg] = Sym(spec.kwarg.arg)
+        rest = tuple((name, bounded(value)) for name, value in keywords.items() if name not in env)
+        env[spec.kwarg.arg] = Mapping(rest) if rest and "**" not in keywords else Sym(spec.kwarg.arg)
     return env
 
 

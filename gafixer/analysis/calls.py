@@ -7,7 +7,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, library, own, training
+from gafixer.analysis import algebra, decorators, library, own, training
 from gafixer.analysis.events import Call
 from gafixer.analysis.names import spelled
 from gafixer.analysis.spelling import bounded, text
@@ -70,7 +70,7 @@ def evaluate(run: Interpreter, node: ast.Call) -> Value:
         func = run.attribute(receiver, node.func.attr)
     else:
         func = run.evaluate(node.func)
-    args = [run.evaluate(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
+    args = _arguments(run, node.args)
     keywords = _keywords(run, node.keywords)
     if not isinstance(func, Func):
         for figure in (*args, *keywords.values()):
@@ -136,6 +136,18 @@ def _is_framework(receiver: Value | None) -> bool:
     return isinstance(receiver, Instance) and receiver.cls.name in FRAMEWORK_CLASSES
 
 
+def _arguments(run: Interpreter, nodes: list[ast.expr]) -> list[Value]:
+    """What is given by place; a sequence that is spread gives its items."""
+    found: list[Value] = []
+    for node in nodes:
+        value = run.evaluate(node.value if isinstance(node, ast.Starred) else node)
+        if isinstance(node, ast.Starred) and isinstance(value, Sequence):
+            found += value.items
+        else:
+            found.append(value)
+    return found
+
+
 def _keywords(run: Interpreter, nodes: list[ast.keyword]) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for node in nodes:
@@ -162,7 +174,13 @@ def _project_call(
     name: str,
 ) -> Value:
     kept = len(run.events)
-    result = follow(run, func, args, keywords, spot)
+    decorated = decorators.through(run, func) if is_relevant(run, func) else None
+    if decorated is None:
+        result = follow(run, func, args, keywords, spot)
+    else:
+        run.frames.append(Call(text(func), spot))
+        result = run.run_function(decorated, args, keywords)
+        run.frames.pop()
     if len(run.events) == kept and receiver is not None:
         done = training.method(run, receiver, name, args, keywords, spot)
         if done is not None:

@@ -263,7 +263,10 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Func:
-    """A function of the project, with what it closes over and, for a method, its object."""
+    """A function of the project, with what it closes over and, for a method, its object.
+
+    A `plain` one is meant without its decorators: it is what they were given.
+    """
 
     module: str
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda = field(compare=False, repr=False)
@@ -272,6 +275,7 @@ class Func:
     bound: Value | None = None
     owner: ClassRef | None = None
     preset: tuple[tuple[str, Value], ...] = ()
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
