@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.tree import Function
     from gafixer.declared import OwnLoss
 
-__all__ = ["Summed", "spot_of", "summed"]
+__all__ = ["Summed", "items_of", "merged", "spot_of", "summed"]
 
 _CLASSES = frozenset({"cross_entropy", "nll_loss"})
 _POINTWISE = frozenset(
