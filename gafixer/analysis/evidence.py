@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.site import Evidence, Items, Variation
 from gafixer.analysis.spelling import peel, text
 from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Sym, Value
-from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE
+from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE, WIDTHS
 from gafixer.data.losses import HEAD_CLASS
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
     tokens = _TOKEN_SHAPE.search(line) is not None
     if not tokens and not ignores:
         return Items.SAMPLES, Variation.FIXED, ()
+    if atom.whole:
+        return _positions(around)
     if not ignores and _IMAGE.search(text(atom.target)):
         return Items.ELEMENTS, Variation.FIXED, ()
     if chosen and not (around.fixed() and around.strong() is None):
@@ -135,10 +137,20 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
     return _tokens(around)
 
 
+def _positions(around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+    """A mean over every position: what isn't scored is counted too, so that only the width of a batch can vary."""
+    if around.fixed():
+        return Items.ELEMENTS, Variation.FIXED, (around.fixed()[0][1],)
+    wide = tuple(found for _, rank, found in around.varies() if rank in WIDTHS)
+    return Items.ELEMENTS, Variation.CERTAIN if wide else Variation.UNKNOWN, wide[:1]
+
+
 def _own(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
     """A loss that the project declares: it leaves targets out where that says so."""
     if atom.ignore is None:
         return Items.ELEMENTS, Variation.FIXED, ()
+    if atom.whole:
+        return _positions(around)
     evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored, as the settings declare")
     return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
 

@@ -303,8 +303,8 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
         case ast.Sub():
             return algebra.add(left, algebra.negate(right))
         case ast.Mult():
-            if isinstance(left, Sequence) and isinstance(right, Const):
-                return Listing(left.items[0]) if left.items else left
+            if isinstance(left, Sequence) and (isinstance(right, Const) or isinstance(node.left, ast.List)):
+                return _repeated(left, right)
             return algebra.multiply(left, right, spot)
         case ast.Div():
             return algebra.divide(left, right, spot)
@@ -318,6 +318,17 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
             return Logic(LogicOp.AND if isinstance(node.op, ast.BitAnd) else LogicOp.OR, (left, right))
         case _:
             return OPAQUE
+
+
+def _repeated(items: Sequence, times: Value) -> Value:
+    """``[x] * n``: a list of so many."""
+    match items.items:
+        case ():
+            return items
+        case (item,):
+            return Listing(item, length=times)
+        case (item, *_):
+            return Listing(item)
 
 
 def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Value:

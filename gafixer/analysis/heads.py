@@ -48,8 +48,8 @@ class HeadSite:
     """A model class whose forward takes labels.
 
     `library` says that it is a Transformers model (and not a plain module that `Trainer` may be given). `kwargs` is the
-    name of the forward's catch-all parameter, which `Trainer` takes for the promise to divide by the count; `counted`
-    that the targets come as `labels`, the only ones that `Trainer` counts. `inherited` is the base class that is a
+    name of the forward's catch-all parameter, which `Trainer` takes for the promise to divide by the count, unless the
+    forward raises where something is in it; `counted` that the targets come as `labels`, the only ones that `Trainer` counts. `inherited` is the base class that is a
     head by itself and has this forward.
     """
 
@@ -126,7 +126,7 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
         spot=_header(cls),
         forward=_def(forward.module, forward.node),
         library=_is_library(lineage),
-        kwargs=kwarg.arg if kwarg is not None else None,
+        kwargs=kwarg.arg if kwarg is not None and not _refuses(forward.node, kwarg.arg) else None,
         named=COUNT in _parameters(forward.node),
         counted="labels" in targets,
         flag=_flag(cls, classes),
@@ -135,6 +135,31 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
         path=module.path,
         place=lambda spot: classes.names.modules.get(spot.path, module).place(spot),
     )
+
+
+def _refuses(node: ast.FunctionDef, kwarg: str) -> bool:
+    """Whether a forward raises where its catch-all parameter holds the count: it takes some names only."""
+    for statement in node.body:
+        if any(isinstance(part, ast.Constant) and part.value == COUNT for part in ast.walk(statement)):
+            return False
+        match statement:
+            case ast.If(test=test, body=[*_, ast.Raise()]):
+                if kwarg in _counted(test):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _counted(test: ast.expr) -> set[str]:
+    """Names of which a test asks whether anything is in them: ``if kwargs``, ``if len(kwargs) > 0``."""
+    match test:
+        case ast.Name(id=name) | ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            return {name}
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=0)]):
+            return _counted(left)
+        case _:
+            return set()
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:

@@ -122,8 +122,14 @@ _MODEL = re.compile(
 
 def _is_model(func: Value) -> bool:
     """Whether what is called is a model, by its last name or by the class that made it."""
-    name, made = text(func), text(peel(func))
-    return any(_MODEL.search(part) for part in (name.rsplit(".", 1)[-1], made)) and not name.startswith("torch.")
+    name, made = text(func), peel(func)
+    origin = text(made) if isinstance(made, Called) else _last_attribute(text(made))
+    return any(_MODEL.search(part) for part in (_last_attribute(name), origin)) and not name.startswith("torch.")
+
+
+def _last_attribute(name: str) -> str:
+    """What an object is called by whoever holds it: the criterion of an engine is no engine."""
+    return name.rsplit(".", 1)[-1]
 
 
 def _loops(value: Value) -> Loops:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from gafixer.analysis.values import Spot
 from gafixer.data.transformers import CAUSAL_HEADS, COUNTED_HEADS, HEAD_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
@@ -24,6 +25,9 @@ _TRAINERS = re.compile(r"(?<!class )(?<!\w)(\w*Trainer)\(")
 _OTHERS = frozenset({"composer", "lightning", "pytorch_lightning", "fairseq", "catalyst"})
 _PATCHES = re.compile(r"^\s*(?:import gafixer\.patch|from gafixer(?:\.patch)? import (?:patch|apply))", re.MULTILINE)
 _STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
+_STEPS_KEY = "gradient_accumulation_steps"
+#: The classes that hold a Trainer's arguments, those of TRL among them.
+_ARGUMENTS = re.compile(r"TrainingArguments$|^(?:SFT|DPO|KTO|ORPO|CPO|GRPO|PPO|RLOO|Reward|GKD|PRM|BCO)v?2?Config$")
 _CLASS = re.compile(rf"\b{HEAD_NAME}\b")
 
 
@@ -77,8 +81,23 @@ def _is_other(name: str, module: Module) -> bool:
 
 
 def _steps(module: Module, project: Project) -> Evidence | None:
-    outside = (s for s in project.settings(module.path) if s.key == "gradient_accumulation_steps" and s.value != 1)
+    """Where the project says how many steps, unless the file makes all of its own arguments without any."""
+    made = list(_arguments(module))
+    if made and not any(keyword.arg in {None, _STEPS_KEY} for call in made for keyword in call.keywords):
+        return None
+    outside = (s for s in project.settings(module.path) if s.key == _STEPS_KEY and s.value != 1)
     return next((s.where for s in outside), None)
+
+
+def _arguments(module: Module) -> Iterator[ast.Call]:
+    """The calls that make a Trainer's arguments."""
+    for statement in module.statements():
+        for node in ast.walk(statement):
+            match node:
+                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if _ARGUMENTS.search(name):
+                    yield node
+                case _:
+                    pass
 
 
 def _spot(module: Module, match: re.Match[str]) -> Spot:

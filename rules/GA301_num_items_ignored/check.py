@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
     """At the signature: there the count arrives."""
+    if override.uncounted and not override.undivided:
+        yield from _uncounted(override, target)
     if override.taken is None or override.missing or override.undivided:
         return
     dropped = [call for call in override.losses if call.honours is Honours.NO]
@@ -52,11 +54,40 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
     )
 
 
+def _uncounted(override: OverrideSite, target: Target) -> Iterator[Finding]:
+    """Microbatches without their count: `Trainer` divides by the steps, or believes that the model does."""
+    if target.division in {Division.ACCELERATE, Division.NOBODY}:
+        return
+    result = (
+        "where the model takes loss kwargs nobody divides, and the gradient is gradient_accumulation_steps times too big"
+        if target.division is Division.TRAINER
+        else "each microbatch's mean weighs the same, whatever it counts"
+    )
+    yield finding(
+        RULE,
+        override,
+        override.spot,
+        f"{override.title} hands over no {COUNT}: {result} ({target.name})",
+        severity=Severity.WARNING,
+        confidence=Confidence.MEDIUM,
+        help_="return the window's count beside its microbatches, as super().get_batch_samples does",
+    )
+
+
 def _severity(override: OverrideSite, target: Target) -> Severity:
     if target.division is Division.ACCELERATE or override.divides:
         return Severity.INFO
+    if override.sends:
+        return _own_step(override, target)
     used = any(call.honours is Honours.YES for call in override.losses)
     return Severity.WARNING if used or override.mentions or override.flags else Severity.ERROR
+
+
+def _own_step(override: OverrideSite, target: Target) -> Severity:
+    """Of a step that goes backward by itself: nobody else divides, unless Accelerate still does."""
+    if target.division is Division.TRAINER_AND_ACCELERATE:
+        return Severity.INFO
+    return Severity.WARNING if all(call.maker is Maker.UNSEEN for call in override.losses) else Severity.ERROR
 
 
 def _message(override: OverrideSite, dropped: list[LossCall], target: Target) -> str:
@@ -65,6 +96,11 @@ def _message(override: OverrideSite, dropped: list[LossCall], target: Target) ->
     told = f"{override.title} {how} {COUNT} and does not use it{part}"
     if override.divides or target.division is Division.ACCELERATE:
         return f"{told}: each microbatch's mean weighs the same, whatever it counts"
+    if override.sends:
+        return (
+            f"{told}: it goes backward by itself, so that nobody divides, "
+            f"and the gradient is gradient_accumulation_steps times too big ({target.name})"
+        )
     if override.kind is Kind.LOSS_FUNCTION:
         return (
             f"{told}: Trainer leaves the division to it, so the gradient is gradient_accumulation_steps times too big"
