@@ -49,10 +49,52 @@ _ABOVE = 8
 _DROP_LAST = re.compile(r"drop_last\s*=\s*True")
 
 
+#: Where a project's own tests are: what they call trains elsewhere.
+_TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
+
+
 def sites(module: Module, project: Project, declared: Declared = NOTHING) -> list[Site]:
-    """One site per backward call of a module, each seen from the run that shows most of it."""
+    """One site per backward call that a module leads to, each seen from the run that shows most of it.
+
+    A call in another module is that module's, unless this one shows more of it: the framework's steps, or the data.
+    """
+    modules: dict[str, Module] = {}
+    found = _seen(module, project, declared, modules)
+    away = {s.backward.spot.path for s in found} - {module.path}
+    if not away:
+        return found
+    if _TESTS.search(module.path):
+        return [s for s in found if s.backward.spot.path == module.path]
+    others = [modules[path] for path in sorted(away) if path in modules]
+    told = {s.backward.spot: s for other in others for s in _seen(other, project, declared, {})}
+    return [s for s in found if s.backward.spot not in told or not _as_told(s, told[s.backward.spot])]
+
+
+def _as_told(site: Site, theirs: Site) -> bool:
+    """Whether the module that goes backward shows as much by itself."""
+    return (
+        site.backward.spot.path != site.path
+        and (site.accumulates, site.window.shape) == (theirs.accumulates, theirs.window.shape)
+        and _gist(site) == _gist(theirs)
+        and max(map(_certainty, site.terms)) <= max(map(_certainty, theirs.terms))
+    )
+
+
+def _gist(site: Site) -> frozenset[tuple[Scale, frozenset[tuple[Divisor, Author]]]]:
+    """What is averaged, and what divides it."""
+    return frozenset((t.scale, frozenset((d.divisor, d.author) for d in t.divisions)) for t in site.terms)
+
+
+def _certainty(term: LossTerm) -> int:
+    """How sure it is that counts vary, as far as that decides whether something is said."""
+    return 2 if term.variation in {Variation.CERTAIN, Variation.PROBABLE} else 1
+
+
+def _seen(module: Module, project: Project, declared: Declared, modules: dict[str, Module]) -> list[Site]:
+    """The sites of a module's runs; the modules that these looked into are added to `modules`."""
     best: dict[tuple[Spot, int], Site] = {}
     for run in [*roots.runs(module, project, declared), *implicit.runs(module, project, declared)]:
+        modules |= run.interpreter.names.modules
         maker = _Maker(module, run, project)
         for event in run.events:
             if event.kind is EventKind.BACKWARD and windows.trains(event):

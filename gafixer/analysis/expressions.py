@@ -271,6 +271,13 @@ def _conditional(run: Interpreter, test: ast.expr, body: ast.expr, orelse: ast.e
     known = run.evaluate(test)
     if isinstance(known, Const):
         return run.evaluate(body if known.value else orelse)
+    match body, orelse:
+        case ast.Constant(value=True), ast.Constant(value=False):
+            return known
+        case ast.Constant(value=False), ast.Constant(value=True):
+            return Logic(LogicOp.NOT, (known,))
+        case _:
+            pass
     return algebra.choose((run.evaluate(body), run.evaluate(orelse)))
 
 

@@ -108,9 +108,14 @@ def head(value: Value, spot: Spot) -> Atom | None:
             pass
         case _:
             return None
-    if isinstance(call, Called) and _is_model(call.func):
+    if isinstance(call, Called) and _is_model(call.func) and not _is_per_item(call):
         return Atom(Kind.HEAD, text(call.func), Reduction.MEAN, call.spot, call.loops, of=call, part=part)
     return None
+
+
+def _is_per_item(call: Called) -> bool:
+    """Whether a model is asked for the losses of its items: ``model(x, y, reduction="none")``."""
+    return any(value == Const("none") for _, value in call.keywords)
 
 
 _MODEL = re.compile(
@@ -199,11 +204,17 @@ def classify(factor: Factor, window: Window) -> Divisor:
     if window.declared.is_steps(name):
         return Divisor.STEPS
     if _SAMPLES.search(name):
-        return Divisor.SAMPLES
+        return Divisor.SAMPLES if _is_inmost(value, window) else Divisor.OTHER
     origin = peel(value)
     if origin is not value and isinstance(origin, Called | Item | Attr) and not isinstance(value, Called):
         return classify(dataclasses.replace(factor, value=origin), window) if origin != value else Divisor.OTHER
     return Divisor.OTHER
+
+
+def _is_inmost(value: Value, window: Window) -> bool:
+    """Whether a size may be that of one microbatch, and not of what was cut into microbatches before."""
+    loops = window.backward.loops
+    return not isinstance(value, Called) or not value.loops or not loops or loops[-1].id in value.loops
 
 
 def _counts_samples(atom: Atom) -> bool:
