@@ -199,7 +199,7 @@ class _Maker:
                 if seen is None and found is None and window.shape is Shape.FRAMEWORK:
                     return given.Given(Sym("gradient_accumulation_steps"))
                 return found
-            case Framework.DEEPSPEED:
+            case Framework.DEEPSPEED if self._is_engine(backward):
                 return given.deepspeed(self._around.modules, self._settings)
             case Framework.IGNITE:
                 steps = ignite.given(backward.subject)
@@ -213,6 +213,11 @@ class _Maker:
                 return None if told is None or told.value == Const(1) else told
             case _:
                 return None
+
+    def _is_engine(self, backward: Event) -> bool:
+        """Whether what goes backward is DeepSpeed's: by its name, or because somebody speaks of DeepSpeed."""
+        named = re.search(r"engine|deepspeed", text(backward.subject), re.IGNORECASE) is not None
+        return named or any(module.once(_speaks_of_deepspeed) for module in self._around.modules)
 
     def _is_probe(self, backward: Event, window: Window) -> bool:
         """Whether the gradients are looked at and cleared again, under a condition that the step does not have."""
@@ -305,6 +310,10 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
+
+
+def _speaks_of_deepspeed(module: Module) -> bool:
+    return re.search("deepspeed|ds_config", module.source, re.IGNORECASE) is not None
 
 
 def _ranks(module: Module) -> Evidence | None:

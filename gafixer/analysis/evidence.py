@@ -24,6 +24,11 @@ _TOKEN_SHAPE = re.compile(
 _IMAGE = re.compile(r"image|img|pixel|photo|frame|latent|noise|video|depth|mask_true|true_mask", re.IGNORECASE)
 
 
+#: How labels reach a model: by their name, or with the whole batch.
+_LABELS = frozenset({"labels", "lm_labels", "masked_lm_labels", "label", "target_ids"})
+_BATCH = frozenset({"**"})
+
+
 class Surroundings:
     """The modules that a run touched, the scanned one first; each is asked once."""
 
@@ -175,9 +180,10 @@ def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evi
     if kind in {"sample", "span"}:
         return Items.SAMPLES, Variation.FIXED, ()
     call = atom.of
-    labelled = isinstance(call, Called) and any(
-        name in {"labels", "**", "lm_labels", "masked_lm_labels", "label", "target_ids"} for name, _ in call.keywords
-    )
+    named = {name for name, _ in call.keywords} if isinstance(call, Called) else set()
+    labelled = bool(named & (_LABELS | _BATCH))
+    if kind is None and not named & _LABELS and not around.varies() and not around.fixed():
+        return Items.UNKNOWN, Variation.UNKNOWN, ()  # a whole batch, for any model
     if labelled or kind in {"token", "token_class"}:
         return _tokens(around)
     if (strong := around.strong()) is not None:

@@ -28,6 +28,7 @@ _STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
 _STEPS_KEY = "gradient_accumulation_steps"
 #: The classes that hold a Trainer's arguments, those of TRL among them.
 _ARGUMENTS = re.compile(r"TrainingArguments$|^(?:SFT|DPO|KTO|ORPO|CPO|GRPO|PPO|RLOO|Reward|GKD|PRM|BCO)v?2?Config$")
+_TRAINER_FROM = re.compile(r"(?:from|import)\s+(?:transformers|trl)\b[^#]*?\bimport\b[^#]*?Trainer\b|transformers\.Trainer")
 _CLASS = re.compile(rf"\b{HEAD_NAME}\b")
 
 
@@ -51,7 +52,7 @@ class Uses:
 def uses(module: Module, project: Project) -> Uses | None:
     """What a file uses, or None where it hands no library head to a Trainer, or patches the library."""
     source = module.source
-    trainer = next((m for m in _TRAINERS.finditer(source) if not _is_other(m[1], module)), None)
+    trainer = next((m for m in _TRAINERS.finditer(source) if not _is_other(m[1], module, project)), None)
     if trainer is None or "transformers" not in source or _PATCHES.search(source) is not None:
         return None
     libraries = {base for base, _ in module.imports().values()}
@@ -75,9 +76,13 @@ def uses(module: Module, project: Project) -> Uses | None:
     )
 
 
-def _is_other(name: str, module: Module) -> bool:
+def _is_other(name: str, module: Module, project: Project) -> bool:
+    """Whether a Trainer is another library's, or the project's own and made of nothing."""
     base = module.imports().get(name, ("", None))[0]
-    return base.partition(".")[0] in _OTHERS
+    if base.partition(".")[0] in _OTHERS:
+        return True
+    own = module if any(name == block.name for block in module.blocks) else base and project.module(base, module.path)
+    return bool(own) and not _TRAINER_FROM.search(own.source)
 
 
 def _steps(module: Module, project: Project) -> Evidence | None:

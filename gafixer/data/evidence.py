@@ -89,6 +89,10 @@ FIXED = (
         _CUT,
     ),
     (
+        re.compile(r"\.shape\s*==\s*\([^)]*\b(?:seq_len|block_size|context_length|max_length)\b"),
+        "every batch is said to have one shape here",
+    ),
+    (
         # What is left of a buffer once a block was taken off its front.
         re.compile(
             r"(\b(?:self\.)?\w+)\s*=\s*\1\s*\[\s*(?:self\.)?(?:max_)?(?:tokens|length|seq_?len\w*|block_size|context_length"
