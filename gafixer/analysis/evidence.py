@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gafixer.analysis import measured
 from gafixer.analysis.site import Evidence, Items, Variation
 from gafixer.analysis.spelling import peel, text
 from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Sym, Value
 from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE, WIDTHS
 from gafixer.data.losses import HEAD_CLASS
+from gafixer.data.transformers import HEAD_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +26,7 @@ _TOKEN_SHAPE = re.compile(
 _IMAGE = re.compile(r"image|img|pixel|photo|frame|latent|noise|video|depth|mask_true|true_mask", re.IGNORECASE)
 
 
+_HEADS = re.compile(rf"\b{HEAD_NAME}\b")
 #: How labels reach a model: by their name, or with the whole batch.
 _LABELS = frozenset({"labels", "lm_labels", "masked_lm_labels", "label", "target_ids"})
 _BATCH = frozenset({"**"})
@@ -194,6 +197,9 @@ def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evi
 def _head_kind(atom: Atom, around: Surroundings) -> str | None:
     """Which kind of head the model is, by the classes that the code names."""
     origin = text(peel(atom.of.func)) if isinstance(atom.of, Called) else ""
+    measured_as = next((found for name in _HEADS.findall(origin) if (found := measured.kind(name)) is not None), None)
+    if measured_as is not None:
+        return measured_as
     named = {kind for kind, parts in HEAD_CLASS.items() if any(part in origin for part in parts)}
     if not named:
         sources = around.modules[:1]

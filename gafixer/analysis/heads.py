@@ -13,7 +13,7 @@ from gafixer.analysis.names import Names
 from gafixer.analysis.tracing import Tracer
 from gafixer.analysis.tracing_calls import defaults
 from gafixer.analysis.values import ClassRef, External, Func, Instance, Spot
-from gafixer.data.transformers import COUNT, LABELS
+from gafixer.data.transformers import COUNT, HEAD_NAME, LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class HeadSite:
     `library` says that it is a Transformers model (and not a plain module that `Trainer` may be given). `kwargs` is the
     name of the forward's catch-all parameter, which `Trainer` takes for the promise to divide by the count, unless the
     forward raises where something is in it; `counted` that the targets come as `labels`, the only ones that `Trainer` counts. `inherited` is the base class that is a
-    head by itself and has this forward.
+    head by itself and has this forward, `base` the library's head that it is made of.
     """
 
     name: str
@@ -63,6 +63,7 @@ class HeadSite:
     flag: Flag | None
     losses: tuple[LossCall, ...]
     inherited: str | None
+    base: str | None
     path: str
     place: Callable[[Spot], Place]
 
@@ -132,6 +133,7 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
         flag=_flag(cls, classes),
         losses=tuple(sorted(_returned(result), key=lambda call: (call.spot, call.name))),
         inherited=_inherited(cls, forward, classes),
+        base=next((name for name in map(_last, lineage) if re.fullmatch(HEAD_NAME, name)), None),
         path=module.path,
         place=lambda spot: classes.names.modules.get(spot.path, module).place(spot),
     )
@@ -188,6 +190,12 @@ def _returned(result: Flow) -> frozenset[LossCall]:
 def _is_module(lineage: list[ClassRef | External]) -> bool:
     """Whether a class is a module: it comes to a class of a library that isn't `object`."""
     return any(isinstance(parent, External) and parent.path not in {"object", "abc.ABC"} for parent in lineage)
+
+
+def _last(parent: ClassRef | External) -> str:
+    """The name of a class of the library; nothing for one of the project."""
+    is_library = isinstance(parent, External) and parent.path.startswith("transformers.")
+    return parent.path.rpartition(".")[2] if is_library else ""
 
 
 def _is_library(lineage: list[ClassRef | External]) -> bool:

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gafixer.analysis import uses
 from gafixer.analysis.classes import Classes
 from gafixer.analysis.evidence import Surroundings
 from gafixer.analysis.flow import Flow, Honours, LossCall, Maker
@@ -49,7 +50,8 @@ class OverrideSite:
     those that it returns, or sends backward; `sends` that it goes backward by itself; `uncounted` that it hands `Trainer`
     no count; `divides` that it divides by the steps itself. `flags` are switches
     that say who divides; those of `lost` are set before `super().__init__` sets them anew. `varies` is where the code
-    shows that counts vary.
+    shows that counts vary, `heads` are the library's that
+    the file names.
     """
 
     kind: Kind
@@ -66,6 +68,7 @@ class OverrideSite:
     flags: tuple[Flag, ...]
     lost: tuple[Flag, ...]
     varies: Evidence | None
+    heads: tuple[str, ...]
     path: str
     place: Callable[[Spot], Place]
 
@@ -223,6 +226,7 @@ def _site(
         flags=flags,
         lost=lost,
         varies=_varies(module, classes),
+        heads=uses.library_heads(module),
         path=module.path,
         place=lambda spot: classes.names.modules.get(spot.path, module).place(spot),
     )

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gafixer.analysis.evidence import Surroundings
 from gafixer.analysis.site import Evidence
 from gafixer.analysis.values import Spot
 from gafixer.data.transformers import CAUSAL_HEADS, COUNTED_HEADS, HEAD_NAME
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.source import Module
     from gafixer.findings import Place
 
-__all__ = ["Uses", "uses"]
+__all__ = ["Uses", "library_heads", "uses"]
 
 _TRAINERS = re.compile(r"(?<!class )(?<!\w)(\w*Trainer)\(")
 #: Packages whose Trainer is another one.
@@ -28,7 +29,9 @@ _STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
 _STEPS_KEY = "gradient_accumulation_steps"
 #: The classes that hold a Trainer's arguments, those of TRL among them.
 _ARGUMENTS = re.compile(r"TrainingArguments$|^(?:SFT|DPO|KTO|ORPO|CPO|GRPO|PPO|RLOO|Reward|GKD|PRM|BCO)v?2?Config$")
-_TRAINER_FROM = re.compile(r"(?:from|import)\s+(?:transformers|trl)\b[^#]*?\bimport\b[^#]*?Trainer\b|transformers\.Trainer")
+_TRAINER_FROM = re.compile(
+    r"from\s+(?:transformers|trl)\b[^\n]*\bimport\s*(?:\([^)]*|[^\n(]*)Trainer\b|(?:transformers|trl)\.\w*Trainer\b"
+)
 _CLASS = re.compile(rf"\b{HEAD_NAME}\b")
 
 
@@ -37,12 +40,13 @@ class Uses:
     """A file that trains library heads with a Trainer.
 
     `heads` are the names of the classes, `causal` says that all of them shift their labels themselves, `tokens` that
-    one of them scores tokens. `steps` is where the project accumulates, as far as it is seen.
+    one of them scores tokens, `fixed` that the file makes blocks of one length and leaves no target out. `steps` is where the project accumulates, as far as it is seen.
     """
 
     heads: tuple[str, ...]
     causal: bool
     tokens: bool
+    fixed: bool
     trainer: Spot
     steps: Evidence | None
     path: str
@@ -58,8 +62,7 @@ def uses(module: Module, project: Project) -> Uses | None:
     libraries = {base for base, _ in module.imports().values()}
     if not any(base.partition(".")[0] in {"transformers", "trl"} for base in libraries):
         return None
-    known = {name for name, (base, _) in module.imports().items() if base.startswith("transformers")}
-    heads = tuple(sorted({name for name in _CLASS.findall(source) if name in known}))
+    heads = library_heads(module)
     if not heads:
         return None
     accumulates = _STEPS.search(source)
@@ -67,6 +70,7 @@ def uses(module: Module, project: Project) -> Uses | None:
         heads=heads,
         causal=all(re.search(CAUSAL_HEADS, name) for name in heads),
         tokens=any(re.search(COUNTED_HEADS, name) for name in heads),
+        fixed=Surroundings([module]).fixed_here(),
         trainer=_spot(module, trainer),
         steps=_steps(module, project)
         if accumulates is None
@@ -76,13 +80,19 @@ def uses(module: Module, project: Project) -> Uses | None:
     )
 
 
+def library_heads(module: Module) -> tuple[str, ...]:
+    """The classes of Transformers with a default loss that a file imports and names."""
+    known = {name for name, (base, _) in module.imports().items() if base.startswith("transformers")}
+    return tuple(sorted({name for name in _CLASS.findall(module.source) if name in known}))
+
+
 def _is_other(name: str, module: Module, project: Project) -> bool:
     """Whether a Trainer is another library's, or the project's own and made of nothing."""
     base = module.imports().get(name, ("", None))[0]
     if base.partition(".")[0] in _OTHERS:
         return True
-    own = module if any(name == block.name for block in module.blocks) else base and project.module(base, module.path)
-    return bool(own) and not _TRAINER_FROM.search(own.source)
+    own = module if module.defined(name) else project.module(base, module.path) if base else None
+    return own is not None and _TRAINER_FROM.search(own.source) is None
 
 
 def _steps(module: Module, project: Project) -> Evidence | None:

@@ -89,6 +89,11 @@ FIXED = (
         _CUT,
     ),
     (
+        # The HF course's way: only what fills a whole block is kept.
+        re.compile(r"\blen(?:gth)?(?:\([^)]*\))?\s*==\s*(?:\w+\.)*(?i:context_length|block_size|max_length|seq_len)\b"),
+        "what does not fill a block of one length is left out here",
+    ),
+    (
         re.compile(r"\.shape\s*==\s*\([^)]*\b(?:seq_len|block_size|context_length|max_length)\b"),
         "every batch is said to have one shape here",
     ),

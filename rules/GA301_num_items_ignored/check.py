@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours, Maker
+from gafixer.analysis.measured import settled
 from gafixer.analysis.overrides import Kind
 from gafixer.data.transformers import COUNT, Division
 from gafixer.findings import Confidence, Related, Role, Severity
@@ -28,6 +29,7 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
         return
     dropped = [call for call in override.losses if call.honours is Honours.NO]
     if not dropped:
+        yield from _dropped_by_head(override, target)
         return
     yield finding(
         RULE,
@@ -51,6 +53,28 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
                 if call.via is not None
             ),
         ],
+    )
+
+
+def _dropped_by_head(override: OverrideSite, target: Target) -> Iterator[Finding]:
+    """The count is handed to the model, and the heads that the file names were measured to drop it."""
+    lost = [
+        call
+        for call in settled(override.losses, {Maker.MODEL}, override.heads, target.newest)
+        if call.honours is Honours.NO
+    ]
+    if not lost or target.division is Division.ACCELERATE or override.divides:
+        return
+    names = ", ".join(override.heads[:3])
+    yield finding(
+        RULE,
+        override,
+        override.spot,
+        f"{override.title} hands {COUNT} to the model, but {names} drops it: nobody divides, and the gradient is "
+        f"gradient_accumulation_steps times too big ({target.name})",
+        severity=Severity.WARNING,
+        help_="import gafixer.patch before training, or sum the loss here and divide it by the count",
+        related=[Related(Role.MEAN, override.place(call.spot), "handed on here") for call in lost],
     )
 
 

@@ -223,3 +223,12 @@ def test_a_trainer_of_the_projects_own(trainer: str, found: bool) -> None:
     project = MemoryProject({"own": trainer}, Requirement("==5.3.0", PLACE))
     report = engine.check_source(OWN.encode(), "m.py", project, settings.resolve(settings.Layer()))
     assert ("GA305" in {f.code for f in report.findings}) is found
+
+
+def test_blocks_of_one_length_weigh_the_same() -> None:
+    """Before 4.46 a mean of means is wrong only where counts vary."""
+    source = user("AutoModelForCausalLM")
+    cut = "\n\ndef keep(rows):\n    return [row for length, row in rows if length == CONTEXT_LENGTH]\n"
+    assert "GA305" in said(source, "==4.40.0")
+    assert "GA305" not in said(source + cut, "==4.40.0")
+    assert "GA305" in said(source + cut, "==5.3.0")
