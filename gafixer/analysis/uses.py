@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.evidence import Surroundings
+from gafixer.analysis.names import Names
 from gafixer.analysis.site import Evidence
-from gafixer.analysis.values import Spot
+from gafixer.analysis.values import ClassRef, External, Spot
 from gafixer.data.transformers import CAUSAL_HEADS, COUNTED_HEADS, HEAD_NAME
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ _STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
 _STEPS_KEY = "gradient_accumulation_steps"
 #: The classes that hold a Trainer's arguments, those of TRL among them.
 _ARGUMENTS = re.compile(r"TrainingArguments$|^(?:SFT|DPO|KTO|ORPO|CPO|GRPO|PPO|RLOO|Reward|GKD|PRM|BCO)v?2?Config$")
-_TRAINER_FROM = re.compile(
-    r"from\s+(?:transformers|trl)\b[^\n]*\bimport\s*(?:\([^)]*|[^\n(]*)Trainer\b|(?:transformers|trl)\.\w*Trainer\b"
-)
 _CLASS = re.compile(rf"\b{HEAD_NAME}\b")
 
 
@@ -91,8 +89,12 @@ def _is_other(name: str, module: Module, project: Project) -> bool:
     base = module.imports().get(name, ("", None))[0]
     if base.partition(".")[0] in _OTHERS:
         return True
-    own = module if module.defined(name) else project.module(base, module.path) if base else None
-    return own is not None and _TRAINER_FROM.search(own.source) is None
+    names = Names(project, module)
+    found = names.lookup(module, name)
+    if not isinstance(found, ClassRef):
+        return False
+    libraries = [parent.path for parent in names.lineage(found) if isinstance(parent, External)]
+    return not any(path.endswith("Trainer") for path in libraries)
 
 
 def _steps(module: Module, project: Project) -> Evidence | None:
