@@ -166,7 +166,7 @@ def _comparison(op: str, left: Value, right: Value, *, holds: bool) -> Iterable[
 
 
 def _is_plain(value: Value) -> bool:
-    """Whether a counter's limit is a number of microbatches, give or take one, and not worked out of several figures."""
+    """Whether a counter's limit is one figure, give or take one, and not worked out of several."""
     match value:
         case Choice(options=options):
             return all(map(_is_plain, options))

@@ -49,8 +49,9 @@ class HeadSite:
 
     `library` says that it is a Transformers model (and not a plain module that `Trainer` may be given). `kwargs` is the
     name of the forward's catch-all parameter, which `Trainer` takes for the promise to divide by the count, unless the
-    forward raises where something is in it; `counted` that the targets come as `labels`, the only ones that `Trainer` counts. `inherited` is the base class that is a
-    head by itself and has this forward, `base` the library's head that it is made of.
+    forward raises where something is in it; `counted` that the targets come as `labels`, the only ones that `Trainer`
+    counts. `inherited` is the base class that is a head by itself and has this forward, `base` the library's head that
+    it is made of.
     """
 
     name: str

@@ -47,11 +47,10 @@ class OverrideSite:
     `name` is what is overridden, `owner` the class that does it. `taken` is how the count arrives: the name of a
     parameter, ``**`` and the name of the catch-all one, or None. `missing` are the parameters that it can't take, with
     the release that began to hand them over. `mentions` says that the count's name is read in the body. `losses` are
-    those that it returns, or sends backward; `sends` that it goes backward by itself; `uncounted` that it hands `Trainer`
-    no count; `divides` that it divides by the steps itself. `flags` are switches
-    that say who divides; those of `lost` are set before `super().__init__` sets them anew. `varies` is where the code
-    shows that counts vary, `heads` are the library's that
-    the file names.
+    those that it returns, or sends backward; `sends` says that it goes backward by itself, `uncounted` that it hands
+    `Trainer` no count, `divides` that it divides by the steps itself. `flags` are switches that say who divides; those
+    of `lost` are set before `super().__init__` sets them anew. `varies` is where the code shows that counts vary,
+    `heads` are the library's that the file names.
     """
 
     kind: Kind

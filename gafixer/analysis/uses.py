@@ -38,7 +38,8 @@ class Uses:
     """A file that trains library heads with a Trainer.
 
     `heads` are the names of the classes, `causal` says that all of them shift their labels themselves, `tokens` that
-    one of them scores tokens, `fixed` that the file makes blocks of one length and leaves no target out. `steps` is where the project accumulates, as far as it is seen.
+    one of them scores tokens, `fixed` that the file makes blocks of one length and leaves no target out. `steps` is
+    where the project accumulates, as far as it is seen.
     """
 
     heads: tuple[str, ...]

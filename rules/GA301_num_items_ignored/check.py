@@ -25,7 +25,8 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
     """At the signature: there the count arrives."""
     if override.uncounted and not override.undivided:
         yield from _uncounted(override, target)
-    if override.taken is None or override.missing or override.undivided:
+    # A step of one's own that goes backward takes the place of the one that obeys the switch.
+    if override.taken is None or override.missing or (override.undivided and not override.sends):
         return
     dropped = [call for call in override.losses if call.honours is Honours.NO]
     if not dropped:
@@ -83,7 +84,7 @@ def _uncounted(override: OverrideSite, target: Target) -> Iterator[Finding]:
     if target.division in {Division.ACCELERATE, Division.NOBODY}:
         return
     result = (
-        "where the model takes loss kwargs nobody divides, and the gradient is gradient_accumulation_steps times too big"
+        "where the model takes loss kwargs nobody divides: the gradient is gradient_accumulation_steps times too big"
         if target.division is Division.TRAINER
         else "each microbatch's mean weighs the same, whatever it counts"
     )

@@ -195,7 +195,7 @@ def test_a_buffer_that_blocks_are_taken_off() -> None:
 def test_a_shape_that_is_asserted() -> None:
     code = POSITIONS.format(
         reduced="F.cross_entropy(model(x).view(-1, 9), y.view(-1))",
-        collate="def check(logits, size, seq_len):\n    assert logits.shape == (\n        size,\n        seq_len,\n        9,\n    )\n",
+        collate="def check(logits, seq_len):\n    assert logits.shape == (\n        8,\n        seq_len,\n    )\n",
     )
     assert [term.variation for site in sites(code) for term in site.terms] == [Variation.FIXED]
 
@@ -235,7 +235,10 @@ def test_only_deepspeed_divides_what_a_model_sends_backward() -> None:
 
 def test_a_count_of_tokens_alone_says_nothing_of_batches() -> None:
     """`max_tokens` is how long an answer or a context may be."""
-    code = "def train(model, loader, optimizer, n):\n    model.generate(max_tokens=20)\n" + BUFFER.split("optimizer, n):\n")[1]
+    code = (
+        "def train(model, loader, optimizer, n):\n    model.generate(max_tokens=20)\n"
+        + BUFFER.split("optimizer, n):\n")[1]
+    )
     (site,) = sites(code)
     assert [e.message for term in site.terms for e in term.evidence] == []
 
@@ -283,7 +286,8 @@ def test_who_calls_it_shows_a_second_division() -> None:
     step = STEP.format(accelerator=", accelerator", backward="accelerator.backward(loss)")
     caller = CALLER.format(given=", accelerator").replace(
         "def main():\n",
-        "from accelerate import Accelerator\n\ndef main():\n    accelerator = Accelerator(gradient_accumulation_steps=4)\n",
+        "from accelerate import Accelerator\n\n"
+        "def main():\n    accelerator = Accelerator(gradient_accumulation_steps=4)\n",
     )
     assert "GA103" not in said("loop.py", step)
     assert "GA103" in said("main.py", caller.replace("    loss.backward\n", ""), loop=step)

@@ -176,6 +176,13 @@ def test_a_training_step_that_goes_backward_by_itself(specifier: str, divided: s
     assert ("nobody divides" in found["GA301"].message) is (not divided and specifier != "==4.45.2")
 
 
+def test_a_switch_divides_nothing_in_a_training_step_of_ones_own() -> None:
+    init = "    def __init__(self, **kw):\n        super().__init__(**kw)\n"
+    flag = f"{init}        self.model_accepts_loss_kwargs = False\n"
+    source = STEP.replace("{DIVIDED}", "").replace("class Pairs(Trainer):\n", f"class Pairs(Trainer):\n{flag}")
+    assert said(source, ">=5.6")["GA301"].severity is Severity.WARNING
+
+
 BATCHES = """
 from transformers import Trainer
 
