@@ -82,10 +82,19 @@ def _headed(term: Term, spot: Spot, *, alone: bool) -> tuple[Atom, tuple[Factor,
         return Atom(Kind.UNKNOWN, "1", Reduction.UNKNOWN, spot), term.factors, term.coefficient
     best = max(above, key=lambda f: (head(f.value, spot) is not None, bool(_LOSS.search(text(f.value)))))
     rest = tuple(f for f in term.factors if f is not best)
-    # Of several terms only one that is called a loss is taken for the head's.
-    found = head(best.value, spot) if alone or _LOSS.search(text(best.value)) else None
+    # Of several terms only one that is called a loss, or comes first where labels went in, is taken for the head's.
+    found = head(best.value, spot) if alone or _LOSS.search(text(best.value)) or _answers(best.value) else None
     atom = found or _unknown(best.value, spot)
     return atom, rest, term.coefficient
+
+
+def _answers(value: Value) -> bool:
+    """Whether an output answers to labels: ``lm_loss, mc_loss, *_ = model(x, lm_labels=y, mc_labels=z)``."""
+    match peel(value):
+        case Item(base=base, key=Const(value=int() as place)) if isinstance(call := peel(base), Called):
+            return 0 <= place < sum("label" in name for name, _ in call.keywords)
+        case _:
+            return False
 
 
 def _unknown(value: Value, spot: Spot) -> Atom:

@@ -226,6 +226,24 @@ def test_a_whole_batch_for_any_model(given: str, above: str, variation: Variatio
     assert [term.variation for term in site.terms] == [variation]
 
 
+OUTPUTS = """\
+def train(model, loader, optimizer, n, a, b):
+    for i, (x, y, z) in enumerate(loader):
+        first, second, third, *_ = model(x, lm_labels=y, mc_labels=z)
+        loss = (first * a + {other} * b) / n
+        loss.backward()
+        if (i + 1) % n == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("other", "heads"), [("second", 2), ("third", 1)])
+def test_as_many_losses_come_out_as_labels_went_in(other: str, heads: int) -> None:
+    (site,) = sites(OUTPUTS.format(other=other))
+    assert sum(term.scale is Scale.MEAN for term in site.terms) == heads
+
+
 def test_only_deepspeed_divides_what_a_model_sends_backward() -> None:
     """A model with a `backward` of its own is no engine, unless somebody speaks of DeepSpeed."""
     code = WHOLE.replace("loss.backward()", "self.model.backward(loss)").format(given="**batch", above="{}")
