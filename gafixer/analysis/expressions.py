@@ -329,13 +329,9 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
 
 def _repeated(items: Sequence, times: Value) -> Value:
     """``[x] * n``: a list of so many."""
-    match items.items:
-        case ():
-            return items
-        case (item,):
-            return Listing(item, length=times)
-        case (item, *_):
-            return Listing(item)
+    if not items.items:
+        return items
+    return Listing(items.items[0], length=times if len(items.items) == 1 else None)
 
 
 def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Value:

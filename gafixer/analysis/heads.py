@@ -195,8 +195,8 @@ def _is_module(lineage: list[ClassRef | External]) -> bool:
 
 def _last(parent: ClassRef | External) -> str:
     """The name of a class of the library; nothing for one of the project."""
-    is_library = isinstance(parent, External) and parent.path.startswith("transformers.")
-    return parent.path.rpartition(".")[2] if is_library else ""
+    path = parent.path if isinstance(parent, External) else ""
+    return path.rpartition(".")[2] if path.startswith("transformers.") else ""
 
 
 def _is_library(lineage: list[ClassRef | External]) -> bool:

@@ -14,7 +14,7 @@ from gafixer.analysis.source import UnreadableError
 from gafixer.findings import Finding, Position
 from gafixer.fixing import Changed
 from gafixer.notebooks.notebook import Notebook
-from gafixer.scan import NOTHING, Scanner
+from gafixer.scan import NOTHING, Failure, Scanner
 from gafixer.settings import Hierarchy, Layer
 from tests.notebooks.making import LISTS, STRINGS, STYLES, cut, lines_of, markdown, notebook, sources
 
@@ -311,5 +311,5 @@ def test_a_cell_whose_first_line_alone_is_indented() -> None:
     cells[TRAIN] = f" {cells[TRAIN]}\nDONE = True"
     assert [f.code for f in found(notebook(*cells))] == [f.code for f in found(notebook(*cut(LOOP)))]
     made = fixing.change(notebook(*cells).encode(), "nb.ipynb", UNSAFE)
-    assert isinstance(made, fixing.Failure)
+    assert isinstance(made, Failure)
     assert "some lines of the cell are indented" in made.reason
