@@ -185,8 +185,9 @@ def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evi
     call = atom.of
     named = {name for name, _ in call.keywords} if isinstance(call, Called) else set()
     labelled = bool(named & (_LABELS | _BATCH))
-    if kind is None and not named & _LABELS and not around.varies() and not around.fixed():
-        return Items.UNKNOWN, Variation.UNKNOWN, ()  # a whole batch, for any model
+    own = isinstance(atom.part, str) and atom.part != "loss"
+    if own and kind is None and not named & _LABELS and not around.varies() and not around.fixed():
+        return Items.UNKNOWN, Variation.UNKNOWN, ()  # some loss of a whole batch, by a model of one's own
     if labelled or kind in {"token", "token_class"}:
         return _tokens(around)
     if (strong := around.strong()) is not None:

@@ -204,7 +204,7 @@ WHOLE = """\
 def train(self):
     for i, batch in enumerate(self.loader):
         {above}
-        loss = self.model({given})["loss"] / self.accumulation_steps
+        loss = self.model({given})["{part}"] / self.accumulation_steps
         loss.backward()
         if (i + 1) % self.accumulation_steps == 0:
             self.optimizer.step()
@@ -213,16 +213,17 @@ def train(self):
 
 
 @pytest.mark.parametrize(
-    ("given", "above", "variation"),
+    ("given", "above", "part", "variation"),
     [
-        ("**batch", "pass", Variation.UNKNOWN),  # of samples, as likely as of tokens
-        ("**batch", "keep = batch['x'] != pad_token_id", Variation.PROBABLE),
-        ("**batch", "# AutoModelForCausalLM", Variation.PROBABLE),
-        ("x=batch['x'], labels=batch['y']", "pass", Variation.PROBABLE),
+        ("**batch", "pass", "intent_loss", Variation.UNKNOWN),  # of samples, as likely as of tokens
+        ("**batch", "pass", "loss", Variation.PROBABLE),
+        ("**batch", "keep = batch['x'] != pad_token_id", "intent_loss", Variation.PROBABLE),
+        ("**batch", "# AutoModelForCausalLM", "intent_loss", Variation.PROBABLE),
+        ("x=batch['x'], labels=batch['y']", "pass", "intent_loss", Variation.PROBABLE),
     ],
 )
-def test_a_whole_batch_for_any_model(given: str, above: str, variation: Variation) -> None:
-    (site,) = sites(WHOLE.format(given=given, above=above))
+def test_a_whole_batch_for_any_model(given: str, above: str, part: str, variation: Variation) -> None:
+    (site,) = sites(WHOLE.format(given=given, above=above, part=part))
     assert [term.variation for term in site.terms] == [variation]
 
 
@@ -246,7 +247,9 @@ def test_as_many_losses_come_out_as_labels_went_in(other: str, heads: int) -> No
 
 def test_only_deepspeed_divides_what_a_model_sends_backward() -> None:
     """A model with a `backward` of its own is no engine, unless somebody speaks of DeepSpeed."""
-    code = WHOLE.replace("loss.backward()", "self.model.backward(loss)").format(given="**batch", above="{}")
+    code = WHOLE.replace("loss.backward()", "self.model.backward(loss)").format(
+        given="**batch", above="{}", part="loss"
+    )
     assert "GA103" in {f.code for f in scan(code.format("# deepspeed"))}
     assert "GA103" not in {f.code for f in scan(code.format("pass"))}
 
