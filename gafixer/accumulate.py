@@ -125,13 +125,23 @@ class WithNumItems:
     `count` gives the items of one batch. A window is read when its first batch is asked for, and nothing beyond it: at
     a window's end a sampler's state is what it would be without. A window that the end of an epoch cuts goes on with
     the next epoch's first batches; each of its parts weighs by its length, since the whole count is not known yet. With
-    `restarts` each epoch begins a window, and what an epoch leaves over is a window of its own. All ranks must draw as
-    many batches. Everything else that the loader has is there, `len` included.
+    `restarts` each epoch begins a window, and what an epoch leaves over is a window of its own. `start` is the number of
+    batches that were drawn before, where training resumes in the middle of an epoch. All ranks must draw as many batches.
+    `microbatches` is the number of batches in the window at hand, for terms that are means over batches. Everything else
+    that the loader has is there, `len` included.
     """
 
-    def __init__(self, loader: Any, steps: int, count: Callable[[Any], float | Tensor], restarts: bool = False) -> None:
+    def __init__(
+        self,
+        loader: Any,
+        steps: int,
+        count: Callable[[Any], float | Tensor],
+        restarts: bool = False,
+        start: int = 0,
+    ) -> None:
         self.loader, self.steps, self.count, self.restarts = loader, steps, count, restarts
-        self.done = 0
+        self.start = self.done = start
+        self.microbatches = steps
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -142,15 +152,15 @@ class WithNumItems:
     def __iter__(self) -> Iterator[tuple[Any, float]]:
         batches = iter(self.loader)
         if self.restarts:
-            self.done = 0
+            self.done = self.start
         while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
             num_items = float(sum(self.count(batch) for batch in window))
             if dist.is_initialized():
                 total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
                 dist.all_reduce(total)
                 num_items = total.item() / dist.get_world_size()
-            share = 1.0 if self.restarts else len(window) / self.steps
-            num_items = num_items / share or 1.0
+            self.microbatches = len(window) if self.restarts else self.steps
+            num_items = num_items * self.microbatches / len(window) or 1.0
             for batch in window:
                 self.done += 1
                 yield batch, num_items

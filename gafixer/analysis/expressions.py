@@ -10,6 +10,7 @@ from gafixer.analysis import algebra, calls, loops, reductions, training
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.spelling import depth
 from gafixer.analysis.values import (
+    MICROBATCHES,
     OPAQUE,
     Atom,
     Attr,
@@ -144,6 +145,8 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
         case Choice(options=options):
             # Whoever asks None for an attribute has tested that it isn't None.
             return algebra.choose(attribute(run, option, attr) for option in options if option != Const(None))
+        case _ if attr == "microbatches" and loops.brings_counts(base):
+            return MICROBATCHES
         case Instance():
             return _of_object(run, base, attr)
         case ModuleRef(name=path):

@@ -110,12 +110,17 @@ def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy)
     match site.framework:
         case Framework.DEEPSPEED:
             return read_ahead(tree, site)
-        case Framework.TORCH | Framework.FABRIC if strategy is Strategy.READ_AHEAD:
+        case Framework.TORCH | Framework.FABRIC if strategy is Strategy.READ_AHEAD or _has_terms_beside(site, strategy):
             return read_ahead(tree, site)
         case Framework.LIGHTNING if site.backward.subject == AUTOMATIC:
             return in_hook(tree, site)
         case _:
             return rescale(tree, site, peers)
+
+
+def _has_terms_beside(site: Site, strategy: Strategy) -> bool:
+    """Whether the gradients hold terms that another number divides: only the loss can keep them apart."""
+    return strategy is Strategy.AUTO and any(term.beside for term in site.terms)
 
 
 _ORDER = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]

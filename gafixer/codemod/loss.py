@@ -119,7 +119,7 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
     Raises:
         DeclinedError: it may be models of several kinds, or an output that isn't the model's loss.
     """
-    if isinstance(term.atom.part, str) and _BESIDE.search(term.atom.part):
+    if term.beside:
         raise DeclinedError(
             f"`{term.atom.part}` has a denominator of its own: the head's loss alone is one over its labels"
         )
@@ -135,10 +135,6 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
             return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
     shifts = "that the head shifts its labels, as causal language models do"
     return Summed(frozenset(), labels_count(tree, call, "shifted"), here, boxed=True, assumed=shifts)
-
-
-#: Outputs beside a head's loss.
-_BESIDE = re.compile(r"aux|router|z_loss|balanc|moe|mtp", re.IGNORECASE)
 
 
 def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import EventKind, Framework
@@ -12,6 +12,7 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
 from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
+from gafixer.codemod.beside import apart
 from gafixer.codemod.count import stripped, unparsed
 from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
@@ -23,7 +24,9 @@ from gafixer.codemod.window import Layout
 from gafixer.findings import Applicability
 
 if TYPE_CHECKING:
-    from gafixer.analysis.site import Division, Site
+    from collections.abc import Sequence
+
+    from gafixer.analysis.site import Division, LossTerm, Site
     from gafixer.codemod.loss import Summed
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree
@@ -39,9 +42,10 @@ class {WITH_COUNT}:
     next epoch's first batches, and each part weighs by its length.
     """
 
-    def __init__(self, loader, steps, count, restarts=False):
+    def __init__(self, loader, steps, count, restarts=False, start=0):
         self.loader, self.steps, self.count, self.restarts = loader, steps, count, restarts
-        self.done = 0
+        self.start = self.done = start
+        self.microbatches = steps
 
     def __len__(self):
         return len(self.loader)
@@ -52,15 +56,15 @@ class {WITH_COUNT}:
     def __iter__(self):
         batches = iter(self.loader)
         if self.restarts:
-            self.done = 0
+            self.done = self.start
         while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
             num_items = float(sum(self.count(batch) for batch in window))
             if dist.is_initialized():
                 total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
                 dist.all_reduce(total)
                 num_items = total.item() / dist.get_world_size()
-            share = 1.0 if self.restarts else len(window) / self.steps
-            num_items = num_items / share or 1.0
+            self.microbatches = len(window) if self.restarts else self.steps
+            num_items = num_items * self.microbatches / len(window) or 1.0
             for batch in window:
                 self.done += 1
                 yield batch, num_items
@@ -84,17 +88,21 @@ def read_ahead(tree: Tree, site: Site) -> Plan:
     loop = next((n for n in tree.around(call) if isinstance(n, ast.For) and tree.function_of(n) is home), None)
     if backward is None or loop is None or not tree.alone(backward):
         raise DeclinedError("the loop over microbatches is not in sight")
-    if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
+    beside = [t for t in site.terms if t.beside]
+    items = [t for t in site.terms if not t.beside]
+    if any(t.scale is not Scale.MEAN for t in items) or not items:
         raise DeclinedError("a part of the loss could not be followed")
     if site.others:
         raise DeclinedError("on other ways to backward the loss is another one")
     if len({e.spot for e in site.happening(EventKind.BACKWARD) if tree.at(e.spot)}) > 1:
         raise DeclinedError("several losses go backward in this window")
-    loss = merged([summed(tree, site, term, home, call) for term in site.terms])
+    loss = merged([summed(tree, site, term, home, call) for term in items])
+    if beside:  # what is left whole can be told from what is added to it
+        loss = replace(loss, boxed=True, parts=frozenset())
     names = _names(tree, home)
     steps = _engine_steps(tree, call) if site.framework is Framework.DEEPSPEED else _own_steps(tree, site, loop)
     parts = _drawn(tree, loop, loss, names, steps)
-    parts |= _weighed(tree, site, Layout(home, backward, call, loop, None, None, None), loss, names)
+    parts |= _weighed(tree, site, Layout(home, backward, call, loop, None, None, None), loss, names, beside)
     said = "Divide each loss by the window's number of items, which the loader brings along"
     assumed = loss.assumed or "that nothing else draws from the loader"
     imports = ("import itertools", "import torch", "import torch.distributed as dist")
@@ -132,10 +140,11 @@ def _names(tree: Tree, home: ast.AST) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Code for the microbatches of a window, and whether each epoch begins a window."""
+    """Code for the microbatches of a window, and whether each epoch begins a window, with how many drawn before it."""
 
     code: ast.expr
     restarts: bool
+    start: str = ""
 
 
 def _engine_steps(tree: Tree, call: ast.Call) -> _Steps:
@@ -157,8 +166,10 @@ def _own_steps(tree: Tree, site: Site, loop: ast.For) -> _Steps:
         raise DeclinedError("it is not in sight how many microbatches a window has")
     counters = {n.id for n in ast.walk(found[0].left) if isinstance(n, ast.Name)}
     index = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else None
-    if len(counters) == 1 and isinstance(index, ast.Name) and index.id in counters and _from_start(loop, found[0].left):
-        return _Steps(found[0].right, restarts=True)
+    if len(counters) == 1 and isinstance(index, ast.Name) and index.id in counters:
+        start = _drawn_before(tree, loop, found[0].left)
+        if start is not None:
+            return _Steps(found[0].right, restarts=True, start=start)
     outer = [n for n in tree.around(loop) if isinstance(n, ast.For | ast.While) and n is not loop]
     for name in counters:
         begun = [s for s in tree.assignments(tree.function_of(loop), name) if isinstance(s, ast.Assign)]
@@ -169,18 +180,42 @@ def _own_steps(tree: Tree, site: Site, loop: ast.For) -> _Steps:
     raise DeclinedError("it is not in sight where windows begin")
 
 
-def _from_start(loop: ast.For, counted: ast.expr) -> bool:
-    """Whether an index counts microbatches from 1: ``i + 1``, or ``i`` of ``enumerate(loader, 1)``."""
+def _drawn_before(tree: Tree, loop: ast.For, counted: ast.expr) -> str | None:
+    """Code for the microbatches before the loop's first one, which its index goes on from; empty where there are none.
+
+    ``i + 1`` for an index from 0 and ``i`` for one from 1 count them; None: the guard counts something else.
+    """
     match loop.iter:
         case ast.Call(args=[_], keywords=[]):
-            return isinstance(counted, ast.BinOp)
-        case (
-            ast.Call(args=[_, ast.Constant(value=1)])
-            | ast.Call(args=[_], keywords=[ast.keyword(arg="start", value=ast.Constant(value=1))])
-        ):
-            return isinstance(counted, ast.Name)
+            first: ast.expr = ast.Constant(0)
+        case ast.Call(args=[_, begun]) | ast.Call(args=[_], keywords=[ast.keyword(arg="start", value=begun)]):
+            first = begun
         case _:
-            return False
+            return None
+    match counted:
+        case ast.BinOp(op=ast.Add(), right=ast.Constant(value=1)):
+            before = first
+        case ast.Name():
+            before = _one_less(first)
+        case _:
+            return None
+    match before:
+        case ast.Constant(value=0):
+            return ""
+        case ast.Constant(value=int(number)) if number < 0:
+            return None
+        case _:
+            return unparsed(before)
+
+
+def _one_less(node: ast.expr) -> ast.expr:
+    match node:
+        case ast.Constant(value=int(number)):
+            return ast.Constant(number - 1)
+        case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=1)):
+            return left
+        case _:
+            return ast.BinOp(node, ast.Sub(), ast.Constant(1))
 
 
 def _drawn(tree: Tree, loop: ast.For, loss: Summed, names: dict[str, str], steps: _Steps) -> set[Part]:
@@ -190,6 +225,8 @@ def _drawn(tree: Tree, loop: ast.For, loss: Summed, names: dict[str, str], steps
     count = _of_batch(tree, loop, target, loss.count)
     anchor = _outside(tree, loop, loader, steps.code)
     given = f"{tree.text(loader)}, {ast.unparse(steps.code)}, {count}{', restarts=True' if steps.restarts else ''}"
+    if steps.start:
+        given += f", start={steps.start}"
     made = f"{names['loader']} = {WITH_COUNT}({given})"
     if len(made) + loop.col_offset > _LONGEST:
         made = f"{names['loader']} = {WITH_COUNT}(\n{indent(tree)}{given}\n)"
@@ -274,7 +311,9 @@ class _InBatch(ast.NodeTransformer):
 # -- what goes backward ----------------------------------------------------------------------------------------------
 
 
-def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str]) -> set[Part]:
+def _weighed(
+    tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str], beside: Sequence[LossTerm]
+) -> set[Part]:
     value = going_backward(place.call)
     divisions = _divisions(site)
     parts: set[Part] = set(loss.parts)
@@ -287,15 +326,15 @@ def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[st
                 parts |= dropped(tree, division)
     told = reports.reads(tree, place, loss, divisions, names["own"])
     parts |= told
-    code = (
-        tree.text(kept)
-        if isinstance(kept, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-        else f"({tree.text(kept)})"
-    )
-    if loss.boxed:
-        code = f"{code} * {names['own']}"
-    code = f"{code} / {names['window']}"
-    parts.add(Replace(spot_of(tree, value), f"({code})" if isinstance(tree.parent(value), ast.Attribute) else code))
+    if beside:
+        found = apart(tree, place, kept, divisions, beside)
+        parts |= found.parts
+        code = f"{found.items} * {names['own']} / {names['window']}"
+        code = " + ".join([code, *(f"{term} / {names['loader']}.microbatches" for term in found.beside)])
+    else:
+        code = f"{_operand(tree, kept)} * {names['own']}" if loss.boxed else _operand(tree, kept)
+        code = f"{code} / {names['window']}"
+    parts |= _handed_in(tree, place, value, code)
     if site.framework is Framework.DEEPSPEED:
         parts.add(Keyword(spot_of(tree, place.call), "scale_wrt_gas", "False"))
     if loss.boxed or told:
@@ -307,6 +346,27 @@ def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[st
     return parts
 
 
+def _operand(tree: Tree, node: ast.expr) -> str:
+    text = tree.text(node)
+    return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
+
+
+def _handed_in(tree: Tree, place: Layout, value: ast.expr, code: str) -> set[Part]:
+    """Let other code go backward; in a line of its own where it would be too long."""
+    width = (value.end_col_offset or 0) - value.col_offset
+    line = tree.line(place.backward)
+    if place.backward.lineno == place.backward.end_lineno and len(line) + len(code) - width > _LONGEST:
+        name = next((n for n in _LOSSES if n not in tree.taken(place.home)), None)
+        if name is None:
+            raise DeclinedError(f"the function has a `{_LOSSES[0]}` of its own")
+        here = spot_of(tree, place.backward)
+        return {Insert(here, Where.BEFORE, f"{name} = {code}", 2), Replace(spot_of(tree, value), name)}
+    return {Replace(spot_of(tree, value), f"({code})" if isinstance(tree.parent(value), ast.Attribute) else code)}
+
+
+_LOSSES = ("window_loss", "share_of_window")
+
+
 def _divisions(site: Site) -> list[Division]:
     """The code's own divisions by the steps; nothing else may scale the loss."""
     found: dict[object, Division] = {}
@@ -316,6 +376,8 @@ def _divisions(site: Site) -> list[Division]:
                 continue
             if division.divisor is Divisor.LOCAL_ITEMS and term.atom.reduction.value != "mean":
                 continue
+            if term.beside and division.divisor is not Divisor.STEPS:
+                continue  # its own weight
             if division.divisor is not Divisor.STEPS or division.power > 0:
                 raise DeclinedError(f"the loss is also scaled by {division.name}")
             found[division.spot] = division

@@ -131,6 +131,10 @@ class Tree:
         found = ast.get_source_segment(self.source, node) or ""
         return found if "\n" not in found else ast.unparse(node)
 
+    def line(self, node: ast.expr | ast.stmt) -> str:
+        """The line in which a node begins."""
+        return self._lines[node.lineno - 1]
+
     def alone(self, statement: ast.stmt) -> bool:
         """Whether a simple statement has its line for itself, in an indented block."""
         line = self._lines[statement.lineno - 1].encode()
