@@ -49,6 +49,7 @@ __all__ = ["attribute", "evaluate", "module_value"]
 
 #: Attributes that give the same tensor, or one with the same items.
 _SAME = frozenset({"data", "T", "mT", "real"})
+_UNKNOWN = Opaque | Sym | Attr | Item | Element | Called
 
 
 def evaluate(run: Interpreter, node: ast.expr) -> Value:
@@ -301,6 +302,8 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
     left, right = run.evaluate(node.left), run.evaluate(node.right)
     spot = run.spot(node)
     match node.op:
+        case ast.Add() if run.opens_tuples and isinstance(left, Sequence) and isinstance(right, _UNKNOWN):
+            return Sequence((*left.items, OPAQUE))
         case ast.Add():
             return algebra.add(left, right)
         case ast.Sub():

@@ -21,7 +21,7 @@ from gafixer.codemod.count import (
     unparsed,
 )
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
-from gafixer.codemod.scored import kinds, labels_count
+from gafixer.codemod.scored import kinds, known_keys, labels_count
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
     for away, named in enumerate(kinds(tree, site, call)):
         options = {labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named}
         for model in models:
-            if model.away <= away and (made := _of_model(model, call)) is not None:
+            if model.away <= away and (made := _of_model(tree, model, call)) is not None:
                 options.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
         if len(options) > 1:
             raise DeclinedError("models of several kinds are in sight: it is not clear which labels are scored")
@@ -137,9 +137,11 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
     return Summed(frozenset(), labels_count(tree, call, "shifted"), here, boxed=True, assumed=shifts)
 
 
-def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
+def _of_model(tree: Tree, model: ModelLoss, call: ast.Call) -> Summed | None:
     """What a model's forward averages over, in words of the call; None where that can't be said."""
     files = dict(model.files)
+    spread = [k.value for k in call.keywords if k.arg is None]
+    keys = frozenset(known_keys(tree, spread[0])) if len(spread) == 1 else frozenset[str]()
     try:
         terms = []
         for term in model.terms:
@@ -152,7 +154,7 @@ def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
             if node is None or forward is None:
                 return None
             inner, _ = climb(other, node, forward)
-            terms.append(_counted(other, term, node, (*inner, Step(forward, call, foreign=True)), call))
+            terms.append(_counted(other, term, node, (*inner, Step(forward, call, foreign=True, spread=keys)), call))
         return merged([replace(t, parts=frozenset(), boxed=True) for t in terms])
     except DeclinedError:
         return None

@@ -123,3 +123,71 @@ APEX_FIXED = """\
 def test_what_depends_on_a_choice_goes_on_depending_on_it() -> None:
     parameters = '(parameter for group in optimizer.param_groups for parameter in group["params"])'
     assert fix(APEX).endswith(APEX_FIXED.replace("{parameters}", parameters))
+
+
+NER = """
+from torch import nn
+from transformers import BertModel, BertPreTrainedModel
+
+from focal import FocalLoss
+
+
+class BertForTags(BertPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = BertModel(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.loss_type = config.loss_type
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, labels=None):
+        outputs = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        logits = self.classifier(outputs[0])
+        outputs = (logits,) + outputs[2:]
+        if labels is not None:
+            if self.loss_type == "focal":
+                loss_fct = FocalLoss(ignore_index=0)
+            else:
+                loss_fct = nn.CrossEntropyLoss(ignore_index=0)
+            if attention_mask is not None:
+                active = attention_mask.view(-1) == 1
+                loss = loss_fct(logits.view(-1, 9)[active], labels.view(-1)[active])
+            else:
+                loss = loss_fct(logits.view(-1, 9), labels.view(-1))
+            outputs = (loss,) + outputs
+        return outputs
+"""
+SPREAD = """
+import torch
+from transformers import BertConfig
+
+from ner import BertForTags
+
+KINDS = {"bert": (BertConfig, BertForTags)}
+
+
+def train(args, loader, model, optimizer):
+    for step, batch in enumerate(loader):
+        batch = tuple(t.to(args.device) for t in batch)
+        inputs = {"input_ids": batch[0], "attention_mask": batch[1], "labels": batch[3]}
+        if args.model_type != "distilbert":
+            inputs["token_type_ids"] = batch[2] if args.model_type in ["bert", "xlnet"] else None
+        outputs = model(**inputs)
+        loss = outputs[0]
+        if args.accumulation_steps > 1:
+            loss = loss / args.accumulation_steps
+        loss.backward()
+        if (step + 1) % args.accumulation_steps == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def main(args):
+    model = load_model(args, KINDS[args.model_type.lower()])
+    train(args, make_loader(args), model, torch.optim.Adam([]))
+"""
+
+
+def test_a_forward_is_read_though_its_arguments_are_spread_and_its_outputs_go_on() -> None:
+    made = fix(SPREAD, unsafe=True, ner=NER)
+    assert '        items = inputs["labels"][inputs["attention_mask"] == 1].ne(0).sum()\n' in made
+    assert max(map(len, made.splitlines())) <= 110
