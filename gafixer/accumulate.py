@@ -125,10 +125,10 @@ class WithNumItems:
     `count` gives the items of one batch. A window is read when its first batch is asked for, and nothing beyond it: at
     a window's end a sampler's state is what it would be without. A window that the end of an epoch cuts goes on with
     the next epoch's first batches; each of its parts weighs by its length, since the whole count is not known yet. With
-    `restarts` each epoch begins a window, and what an epoch leaves over is a window of its own. `start` is the number of
-    batches that were drawn before, where training resumes in the middle of an epoch. All ranks must draw as many batches.
-    `microbatches` is the number of batches in the window at hand, for terms that are means over batches. Everything else
-    that the loader has is there, `len` included.
+    `restarts` each epoch begins a window, and what an epoch leaves over is a window of its own; `start` is the number
+    of batches that were drawn before, where training resumes within an epoch. All ranks must draw as many batches.
+    `microbatches` is the number of batches in the window at hand, for terms that are means over batches. Everything
+    else that the loader has is there, `len` included.
     """
 
     def __init__(

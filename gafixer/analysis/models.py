@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, calls
 from gafixer.analysis.interpreter import FUEL, Interpreter
-from gafixer.analysis.values import OPAQUE, Called, Choice, ClassRef, Element, Instance, Item, Kind, Mapping, Sequence, Sym
+from gafixer.analysis.values import (
+    OPAQUE,
+    Called,
+    Choice,
+    ClassRef,
+    Element,
+    Instance,
+    Item,
+    Kind,
+    Mapping,
+    Sequence,
+    Sym,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -160,9 +160,7 @@ class _Adder:
         own = self.tree.statement_of(name)
         assert own is not None
         made = self.tree.assignments(self.place.home, name.id)
-        return [
-            s for s in made if own.lineno <= s.lineno < self.place.backward.lineno and not self._is_dropped(s)
-        ]
+        return [s for s in made if own.lineno <= s.lineno < self.place.backward.lineno and not self._is_dropped(s)]
 
     def named(self, rest: Sequence[ast.expr]) -> list[str]:
         """Code for terms where backward runs; what is not known there gets a name where it is made."""

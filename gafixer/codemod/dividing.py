@@ -12,7 +12,7 @@ from gafixer.analysis.windows import Shape
 from gafixer.codemod.helper import NAME
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Helper, Insert, Where
-from gafixer.codemod.text import indent
+from gafixer.codemod.text import indent, widest
 from gafixer.codemod.window import Layout, event_statement, first_of, parameters
 
 if TYPE_CHECKING:
@@ -57,14 +57,10 @@ def dividing(tree: Tree, site: Site, place: Layout, loss: Summed, names: Names, 
     return parts
 
 
-#: Longer lines are wrapped.
-_LONGEST = 110
-
-
 def _fitted(tree: Tree, place: Layout, given: str) -> str:
     """The call of the helper, on several lines where it would be long."""
     code = f"{NAME}({given})"
-    if place.step is None or place.step.col_offset + len(code) <= _LONGEST:
+    if place.step is None or place.step.col_offset + len(code) <= widest(tree):
         return code
     return f"{NAME}(\n{indent(tree)}{given}\n)"
 

@@ -18,7 +18,7 @@ from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Plan, Replace, Where
 from gafixer.codemod.rescale import going_backward
-from gafixer.codemod.text import indent
+from gafixer.codemod.text import indent, widest
 from gafixer.codemod.tree import spelled
 from gafixer.codemod.window import Layout
 from gafixer.findings import Applicability
@@ -69,7 +69,6 @@ class {WITH_COUNT}:
                 self.done += 1
                 yield batch, num_items
 '''
-_LONGEST = 110
 #: What a loop may draw through.
 _THROUGH = frozenset({"enumerate", "tqdm", "iter", "track", "trange", "notebook_tqdm", "progress_bar"})
 
@@ -228,7 +227,7 @@ def _drawn(tree: Tree, loop: ast.For, loss: Summed, names: dict[str, str], steps
     if steps.start:
         given += f", start={steps.start}"
     made = f"{names['loader']} = {WITH_COUNT}({given})"
-    if len(made) + loop.col_offset > _LONGEST:
+    if len(made) + loop.col_offset > widest(tree):
         made = f"{names['loader']} = {WITH_COUNT}(\n{indent(tree)}{given}\n)"
     text = tree.text(target)
     drawn = f"{text if not isinstance(target, ast.Tuple) or text.startswith('(') else f'({text})'}, {names['window']}"
@@ -355,7 +354,7 @@ def _handed_in(tree: Tree, place: Layout, value: ast.expr, code: str) -> set[Par
     """Let other code go backward; in a line of its own where it would be too long."""
     width = (value.end_col_offset or 0) - value.col_offset
     line = tree.line(place.backward)
-    if place.backward.lineno == place.backward.end_lineno and len(line) + len(code) - width > _LONGEST:
+    if place.backward.lineno == place.backward.end_lineno and len(line) + len(code) - width > widest(tree):
         name = next((n for n in _LOSSES if n not in tree.taken(place.home)), None)
         if name is None:
             raise DeclinedError(f"the function has a `{_LOSSES[0]}` of its own")

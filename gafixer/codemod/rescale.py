@@ -281,7 +281,9 @@ def _counted_before(
         anchor.lineno < s.lineno < place.backward.lineno for name in changed for s in tree.assignments(place.home, name)
     ):
         raise DeclinedError("several losses go backward in this window, over different items")
-    given = {parameters(tree, s, p, loss.node) for s, p, loss in ((counted, there, firsts[0]), (site, place, losses[0]))}
+    given = {
+        parameters(tree, s, p, loss.node) for s, p, loss in ((counted, there, firsts[0]), (site, place, losses[0]))
+    }
     if len(given) > 1:
         raise DeclinedError("several losses go backward in this window, for different parameters")
     if not own or any(loss.boxed for loss in firsts):

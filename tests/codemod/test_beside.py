@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import itertools
+
 import torch.nn.functional as F  # noqa: E402, N812 - it needs torch
 from torch import Tensor, nn  # noqa: E402 - the same
 from torch.optim.optimizer import register_optimizer_step_pre_hook  # noqa: E402 - the same
@@ -139,7 +141,7 @@ def _run(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     first = steps - start % steps
     cuts = [0, *range(first, len(loader), steps), len(loader)]
-    windows = [loader[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    windows = [loader[a:b] for a, b in itertools.pairwise(cuts)]
     errors: list[float] = []
 
     def watch(*_: object) -> None:

@@ -109,7 +109,9 @@ APEX_FIXED = """\
         else:
             loss.backward()
         if (i + 1) % steps == 0 or i + 1 == len(loader):
-            _divide_gradients({parameters}, num_items)
+            _divide_gradients(
+                {parameters}, num_items
+            )
             num_items = 0
             if args.fp16:
                 torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.clip)
@@ -190,4 +192,4 @@ def main(args):
 def test_a_forward_is_read_though_its_arguments_are_spread_and_its_outputs_go_on() -> None:
     made = fix(SPREAD, unsafe=True, ner=NER)
     assert '        items = inputs["labels"][inputs["attention_mask"] == 1].ne(0).sum()\n' in made
-    assert max(map(len, made.splitlines())) <= 110
+    assert max(map(len, made.splitlines())) <= max(map(len, SPREAD.splitlines()))
