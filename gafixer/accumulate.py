@@ -19,6 +19,7 @@ gradients are clipped and before `unscale_` or after it; both orders are exact.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "CountedWindows",
     "WithNumItems",
     "divide_gradients",
     "divide_gradients_accelerated",
@@ -164,3 +166,39 @@ class WithNumItems:
             for batch in window:
                 self.done += 1
                 yield batch, num_items
+
+
+class CountedWindows:
+    """The batches of a loader that Accelerate prepared, each with the number of items of its window on all processes.
+
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for step, ((tokens, labels), num_items) in enumerate(CountedWindows(accelerator, model, loader, count), 1):
+            loss = cross_entropy(model(tokens), labels, reduction="sum")
+            accelerator.backward(
+                loss * accelerator.num_processes * accelerator.gradient_accumulation_steps / num_items
+            )
+            if step % accelerator.gradient_accumulation_steps == 0 or step == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+
+    A window is as many batches as the accelerator accumulates, or those that an epoch leaves over; it is read when its
+    first batch is asked for. `count` gives the items of one batch, as a number or a tensor. Gradients are synchronized
+    by a window's last batch only, so do without ``accelerator.accumulate()``, whose flag for the loader's end does not
+    go together with reading ahead. Where no process has items the number is 1.
+    """
+
+    def __init__(self, accelerator: Any, model: Any, loader: Any, count: Callable[[Any], float | Tensor]) -> None:
+        self.accelerator, self.model, self.loader, self.count = accelerator, model, loader, count
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[tuple[Any, Tensor]]:
+        accelerator = self.accelerator
+        batches = iter(self.loader)
+        while window := list(itertools.islice(batches, accelerator.gradient_accumulation_steps)):
+            items = torch.as_tensor(sum(self.count(batch) for batch in window), device=accelerator.device)
+            num_items = accelerator.gather(items).sum().clamp(min=1)
+            for number, batch in enumerate(window, 1):
+                with contextlib.nullcontext() if number == len(window) else accelerator.no_sync(self.model):
+                    yield batch, num_items

@@ -265,13 +265,17 @@ def _element(source: Value, loop: int) -> Value:
             return Element(source, loop)
 
 
+#: Loaders of `gafixer.accumulate`, and of rewritten files in a private form.
+_COUNTED = frozenset({"WithNumItems", "CountedWindows"})
+
+
 def brings_counts(source: Value) -> bool:
     """Whether a loader yields each batch with its window's count: that of `gafixer.accumulate`, or its private form."""
     match source:
         case Instance(cls=cls):
-            return cls.name.lstrip("_") == "WithNumItems"
+            return cls.name.lstrip("_") in _COUNTED
         case Called(func=func):
-            return _last(func) == "WithNumItems"
+            return _last(func) in _COUNTED
         case _:
             return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.codemod import edits, subjects
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gafixer.analysis.requirements import Target
+    from gafixer.analysis.site import Site
     from gafixer.codemod.subjects import Subject
     from gafixer.findings import Finding, Place
     from gafixer.settings import Settings
 
-__all__ = ["Fixer", "Key", "Said"]
+__all__ = ["Conversion", "Fixer", "Key", "Said"]
 
 #: What is said of a subject: all of it, and what remains after precedence.
 Said: TypeAlias = "tuple[Subject, tuple[Finding, ...], tuple[Finding, ...]]"
@@ -30,6 +32,15 @@ Said: TypeAlias = "tuple[Subject, tuple[Finding, ...], tuple[Finding, ...]]"
 Key: TypeAlias = "tuple[str, Place]"
 #: Source -> what is said of it, and the findings that are shown.
 Scan: TypeAlias = "Callable[[str], tuple[Sequence[Said], Sequence[Finding]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A loop that is to become one of another framework: its plan and what that does, or why there is none."""
+
+    site: Site
+    plan: Plan | None
+    message: str
 
 
 class Fixer:
@@ -66,6 +77,25 @@ class Fixer:
                 continue
             taken.append(plan)
         return source, taken
+
+    def conversions(self, sites: Iterable[Site], said: Sequence[Said], shown: Sequence[Finding]) -> list[Conversion]:
+        """What comes of turning each site's loop into one of Accelerate: checked as fixes are."""
+        from gafixer.codemod.convert import accelerated
+
+        made = []
+        for site in sites:
+            key = subjects.key(site)
+            mine = {(f.code, f.place) for subject, _, kept in said if subjects.key(subject) == key for f in kept}
+            others = Counter(f.code for f in shown if (f.code, f.place) not in mine)
+            try:
+                plan = accelerated(self._tree, site)
+                more = self._check(self.apply([plan]), others)
+            except DeclinedError as reason:
+                made.append(Conversion(site, None, str(reason)))
+                continue
+            reason = f"{', '.join(sorted(more))} would remain or come" if more else plan.message
+            made.append(Conversion(site, None if more else plan, reason))
+        return made
 
     def _of_window(
         self, group: Sequence[Said], remaining: dict[Key, Finding], shown: Sequence[Finding]
@@ -141,10 +171,10 @@ class Fixer:
             raise DeclinedError("the file has another form of the helper")
         if self._settings.helpers is Helpers.IMPORT and not any(isinstance(part, Rewrite) for part in plan.parts):
             parts, line = imported(plan)
-            return rewrite(self._tree, parts, (), 1, (line,) if line else ())
+            return rewrite(self._tree, parts, (), 1, (*((line,) if line else ()), *plan.uses))
         top = added(plan.helper, self._tree) if plan.helper is not None else Added()
         functions = (*top.functions, *(text for text in plan.functions if not _defined(self._tree, text)))
-        imports = dict.fromkeys((*top.imports, *plan.imports))
+        imports = dict.fromkeys((*top.imports, *plan.imports, *plan.uses))
         return rewrite(self._tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
     def _check(self, new: str, expected: Counter[str]) -> Counter[str]:

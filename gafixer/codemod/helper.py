@@ -79,7 +79,7 @@ def added(helper: Helper, tree: Tree) -> Added:
 
 def imported(plan: Plan) -> tuple[frozenset[Part], str]:
     """The parts of a plan with the public functions in the place of private ones, and the import of these."""
-    names = {PER_RANK: "items_per_rank", "_WithNumItems": "WithNumItems"}
+    names = {PER_RANK: "items_per_rank", "_WithNumItems": "WithNumItems", "_CountedWindows": "CountedWindows"}
     if plan.helper is not None:
         names[NAME] = _PUBLIC[plan.helper]
     used: set[str] = set()
