@@ -161,10 +161,10 @@ def repair(
 class Loop:
     """A plain loop that was to be turned into one of another framework, told by its backward call.
 
-    `message` says what was done, or where `done` is false why nothing was.
+    `message` says what was assumed, or where nothing was `done` why.
     """
 
-    place: Place
+    row: int
     done: bool
     message: str
 
@@ -207,11 +207,11 @@ def convert(source: bytes, path: str, project: Project, settings: Settings) -> C
     fixer = _fixer(module, project, settings)
     made = fixer.conversions(plain, said, shown)
     new, applied = fixer.together([c.plan for c in made if c.plan is not None])
-    loops = [
-        Loop(c.site.place(c.site.backward.spot), done, c.message if done or c.plan is None else "it contradicts another")
-        for c in made
-        for done in [c.plan is not None and c.plan in applied]
-    ]
+    loops = []
+    for one in made:
+        done = one.plan is not None and one.plan in applied
+        reason = one.message if done or one.plan is None else "it contradicts another loop's"
+        loops.append(Loop(one.site.backward.spot.row, done, reason))
     return Converted(module.source, new, tuple(loops))
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gafixer.baseline import Baseline
+    from gafixer.engine import Loop
     from gafixer.findings import Finding, Fix
     from gafixer.programs import Opened
     from gafixer.report.names import Names
@@ -41,7 +42,10 @@ _UNFINISHED = re.compile(rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}{re.escape(_SUFFIX
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A file with its fixes made, in memory: its program before and after, its new bytes, what was mended."""
+    """A file with its fixes made, in memory: its program before and after, its new bytes, what was mended.
+
+    `loops` are those that were to be turned into loops of another framework, whether they were or not.
+    """
 
     path: str
     file: Opened
@@ -49,6 +53,7 @@ class Changed:
     new: str
     content: bytes
     fixed: tuple[Finding, ...]
+    loops: tuple[Loop, ...] = ()
 
 
 def accepted(finding: Finding, *, unsafe: bool) -> bool:
@@ -60,8 +65,13 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
-def change(source: bytes, path: str, settings: Hierarchy, baseline: Baseline | None = None) -> Changed | Failure | None:
-    """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix."""
+def change(
+    source: bytes, path: str, settings: Hierarchy, baseline: Baseline | None = None, *, turn: bool = False
+) -> Changed | Failure | None:
+    """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix.
+
+    `turn` its plain loops into loops of Accelerate first.
+    """
     from gafixer.analysis.source import UnreadableError
 
     try:
@@ -73,16 +83,23 @@ def change(source: bytes, path: str, settings: Hierarchy, baseline: Baseline | N
     def accept(finding: Finding, now: bytes) -> bool:
         return accepted(finding, unsafe=unsafe) and (baseline is None or not baseline.knows(finding, now.decode()))
 
-    repaired = Scanner(settings).repair(file.code, path, accept)
-    if repaired is None or isinstance(repaired, Failure):
+    scanner = Scanner(settings)
+    turned = scanner.convert(file.code, path) if turn else None
+    if isinstance(turned, Failure):
+        return turned
+    repaired = scanner.repair(file.code if turned is None else turned.new.encode(), path, accept)
+    if isinstance(repaired, Failure) or (repaired is None and turned is None):
         return repaired
+    ends = [made for made in (turned, repaired) if made is not None]
+    old, new = ends[0].old, ends[-1].new
     try:
-        content = file.content(repaired.old, repaired.new)
+        content = file.content(old, new)
     except ValueError as error:
         return Failure(path, f"not fixed: {error}")
     # The edits of one fix speak of the text that the fixes before it left.
-    fixed = tuple(file.placed(dataclasses.replace(f, fix=_prose(f.fix))) for f in repaired.fixed)
-    return Changed(path, file, repaired.old, repaired.new, content, fixed)
+    mended = repaired.fixed if repaired is not None else ()
+    fixed = tuple(file.placed(dataclasses.replace(f, fix=_prose(f.fix))) for f in mended)
+    return Changed(path, file, old, new, content, fixed, turned.loops if turned is not None else ())
 
 
 def _prose(fix: Fix | None) -> Fix | None:
@@ -90,24 +107,31 @@ def _prose(fix: Fix | None) -> Fix | None:
 
 
 def repair(
-    findings: Iterable[Finding], settings: Hierarchy, baseline: Baseline | None, *, keep: bool
+    findings: Iterable[Finding],
+    settings: Hierarchy,
+    baseline: Baseline | None,
+    *,
+    keep: bool,
+    turn: Sequence[str] = (),
 ) -> tuple[list[Changed], list[Failure]]:
-    """Fix the files that have findings with an accepted fix; `keep` writes them."""
+    """Fix the files that have findings with an accepted fix; `keep` writes them.
+
+    The plain loops of the files to `turn` become loops of Accelerate.
+    """
     changed: list[Changed] = []
     failures: list[Failure] = []
     told = list(findings)
-    paths = dict.fromkeys(
-        f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
-    )
+    mended = (f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes))
+    paths = dict.fromkeys([*mended, *turn])
     for path in paths:
         try:
             source = files.read(path)
             if _is_program(path):
-                made = change(source, path, settings, baseline)
+                made = change(source, path, settings, baseline, turn=path in turn)
             else:
                 made = _edited(source, path, told, settings)
             if isinstance(made, Changed):
-                if keep:
+                if keep and made.new != made.old:
                     write(path, made.content)
                 changed.append(made)
             elif made is not None:

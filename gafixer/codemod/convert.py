@@ -1,8 +1,8 @@
 """A plain loop turned into one of Accelerate, as its guide to gradient accumulation over uneven batches describes it.
 
 The loader reads a window ahead and brings its number of items on all processes along, the loss goes backward as a sum
-over that number, and gradients are synchronized by the window's last batch only. `accumulate()` has no place in it: what
-reads ahead would break its flag for the loader's end.
+over that number, and gradients are synchronized by the window's last batch only. `accumulate()` has no place in it:
+what reads ahead would break its flag for the loader's end.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ class {WINDOWS}:
 '''
 _IMPORTS = ("import contextlib", "import itertools", "import torch")
 _USES = "from accelerate import Accelerator"
-_MESSAGE = "Turn the loop into one of Accelerate, which divides each loss by its window's number of items"
 
 
 def private_windows() -> str:
@@ -83,7 +82,7 @@ class _Trained:
 
 
 def accelerated(tree: Tree, site: Site) -> Plan:
-    """The plan that turns a site's loop into one of Accelerate.
+    """The plan that turns a site's loop into one of Accelerate; its message says what is assumed.
 
     Raises:
         DeclinedError: it is no plain loop, or something that the loop needs is not in sight.
@@ -103,10 +102,9 @@ def accelerated(tree: Tree, site: Site) -> Plan:
     parts |= adapted(tree, site, place, anchor, trained.model)
     if steps is not None and not site.window.flushes:
         parts |= guards.flush(tree, site, mended=False).parts
-    message = f"{_MESSAGE}, assuming {loss.assumed}" if loss.assumed else _MESSAGE
     imports = tuple(line for line in _IMPORTS if not _has(tree, line))
     uses = () if _has(tree, _USES) else (_USES,)
-    return Plan(frozenset(parts), Applicability.UNSAFE, message, functions=(_TEXT,), imports=imports, uses=uses)
+    return Plan(frozenset(parts), Applicability.UNSAFE, loss.assumed, functions=(_TEXT,), imports=imports, uses=uses)
 
 
 def _has(tree: Tree, line: str) -> bool:
@@ -124,7 +122,11 @@ def _loop(tree: Tree, site: Site) -> tuple[Layout, ast.For]:
     inside = loop is not None and tree.function_of(loop) is place.home and place.loop is loop
     if loop is None or not inside or place.shared is not None or place.step is None:
         raise DeclinedError("the window is spread over several functions, or over loops inside each other")
-    if not isinstance(place.backward, ast.Expr) or place.backward.value is not place.call or not tree.alone(place.backward):
+    if (
+        not isinstance(place.backward, ast.Expr)
+        or place.backward.value is not place.call
+        or not tree.alone(place.backward)
+    ):
         raise DeclinedError("backward is not a statement of its own")
     return place, loop
 

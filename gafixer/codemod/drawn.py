@@ -204,7 +204,7 @@ class _InBatch(ast.NodeTransformer):
         made = self._tree.assignments(self._loop, node.id)
         if not made:
             return node
-        values = {ast.dump(s.value): s.value for s in made if isinstance(s, ast.Assign) and len(s.targets) == 1}
+        values = {ast.dump(v): v for s in made if (v := _given_to(s, node.id)) is not None}
         if len(values) != 1 or len(values) != len(made) or node.id in self._active:
             raise DeclinedError(f"`{node.id}` is not known before the batch is used")
         (value,) = values.values()
@@ -212,3 +212,23 @@ class _InBatch(ast.NodeTransformer):
         found: ast.expr = self.visit(copy.deepcopy(stripped(value)))
         self._active.discard(node.id)
         return found
+
+
+def _given_to(statement: ast.stmt, name: str) -> ast.expr | None:
+    """What an assignment gives a name: of ``x, y = batch`` a part."""
+    match statement:
+        case ast.Assign(targets=[ast.Name()], value=value):
+            return value
+        case ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)], value=value) if all(
+            isinstance(target, ast.Name) for target in targets
+        ):
+            position = next(i for i, target in enumerate(targets) if spelled(target) == name)
+            match value:
+                case ast.Tuple(elts=values) if len(values) == len(targets):
+                    return values[position]
+                case ast.Name() | ast.Attribute() | ast.Subscript():
+                    return ast.Subscript(value, ast.Constant(position), ast.Load())
+                case _:
+                    return None
+        case _:
+            return None
