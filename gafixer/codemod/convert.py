@@ -122,11 +122,8 @@ def _loop(tree: Tree, site: Site) -> tuple[Layout, ast.For]:
     inside = loop is not None and tree.function_of(loop) is place.home and place.loop is loop
     if loop is None or not inside or place.shared is not None or place.step is None:
         raise DeclinedError("the window is spread over several functions, or over loops inside each other")
-    if (
-        not isinstance(place.backward, ast.Expr)
-        or place.backward.value is not place.call
-        or not tree.alone(place.backward)
-    ):
+    plain = isinstance(place.backward, ast.Expr) and place.backward.value is place.call
+    if not plain or not tree.alone(place.backward):
         raise DeclinedError("backward is not a statement of its own")
     return place, loop
 

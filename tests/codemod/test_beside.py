@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
-
-import itertools
 
 import torch.nn.functional as F  # noqa: E402, N812 - it needs torch
 from torch import Tensor, nn  # noqa: E402 - the same
