@@ -58,6 +58,8 @@ class {WINDOWS}:
                 with contextlib.nullcontext() if number == len(window) else accelerator.no_sync(self.model):
                     yield batch, num_items
 '''
+#: A loss that is longer gets a name before it is weighed.
+_SHORT = 32
 _IMPORTS = ("import contextlib", "import itertools", "import torch")
 _USES = "from accelerate import Accelerator"
 
@@ -221,6 +223,10 @@ def _prepared(tree: Tree, anchor: ast.stmt, trained: _Trained, steps: Steps | No
 def _backward(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str]) -> set[Part]:
     """``accelerator.backward`` of the sum over the window's items; DDP averages and Accelerate divides again."""
     code, _, parts = going_in(tree, site, place, loss, names)
+    here = spot_of(tree, place.backward)
+    if len(code) > _SHORT:
+        parts.add(Insert(here, Where.BEFORE, f"{names['loss']} = {code}", 5))
+        code = names["loss"]
     code = f"{code} * {NAME}.num_processes * {NAME}.gradient_accumulation_steps / {names['window']}"
     more = [f"{k.arg}={tree.text(k.value)}" for k in place.call.keywords if k.arg is not None]
     if place.call.args or len(more) < len(place.call.keywords):
@@ -229,5 +235,4 @@ def _backward(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[s
     made = f"{NAME}.backward({given})"
     if len(made) + place.backward.col_offset > widest(tree):
         made = f"{NAME}.backward(\n{indent(tree)}{given}\n)"
-    here = spot_of(tree, place.backward)
     return {*parts, Remove(here), Insert(here, Where.AFTER, made)}  # as a statement it may be on several lines

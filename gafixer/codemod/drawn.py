@@ -28,11 +28,16 @@ _THROUGH = frozenset({"enumerate", "tqdm", "iter", "track", "trange", "notebook_
 
 
 def names_in(tree: Tree, home: ast.AST) -> dict[str, str]:
-    """Names for the window's count, the microbatch's own, and the loader that yields counts."""
+    """Names for the window's count, the microbatch's own, its loss, and the loader that yields counts."""
     taken = tree.taken(home)
-    wanted = {"window": ("num_items", "window_items"), "own": ("items", "batch_items"), "loader": ("counted_batches",)}
+    wanted = {
+        "window": ("num_items", "window_items"),
+        "own": ("items", "batch_items"),
+        "loss": ("loss", "batch_loss"),
+        "loader": ("counted_batches",),
+    }
     found = {key: next((n for n in choice if n not in taken), "") for key, choice in wanted.items()}
-    if not all(found.values()):
+    if not all(name for key, name in found.items() if key != "loss"):
         raise DeclinedError("the function has a num_items of its own")
     return found
 

@@ -20,7 +20,7 @@ from gafixer.codemod.count import (
     unparsed,
 )
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
-from gafixer.codemod.scored import kinds, known_keys, labels_count
+from gafixer.codemod.scored import kinds, known_keys, labels_count, made_in_project
 from gafixer.codemod.tree import Tree, spelled
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
             raise DeclinedError("models of several kinds are in sight: it is not clear which labels are scored")
         for count, assumed in options.items():
             return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
+    if "labels" not in tree.source and made_in_project(tree, site, call):
+        raise DeclinedError("it is not in sight which labels the model scores")
     shifts = "that the head shifts its labels, as causal language models do"
     return Summed(frozenset(), labels_count(tree, call, "shifted"), here, boxed=True, assumed=shifts)
 

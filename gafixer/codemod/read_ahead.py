@@ -14,9 +14,9 @@ from gafixer.codemod.beside import apart
 from gafixer.codemod.division import dropped
 from gafixer.codemod.drawn import drawn, engine_steps, names_in, own_steps
 from gafixer.codemod.loss import merged, spot_of, summed
-from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Plan, Replace, Where
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Plan, Replace, Unwrap, Where
 from gafixer.codemod.rescale import going_backward
-from gafixer.codemod.text import widest
+from gafixer.codemod.text import widest, with_arguments
 from gafixer.codemod.window import Layout
 from gafixer.findings import Applicability
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gafixer.analysis.site import Division, LossTerm, Site
+    from gafixer.analysis.values import Spot
     from gafixer.codemod.loss import Summed
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree
@@ -151,8 +152,9 @@ def going_in(
                 parts |= dropped(tree, division)
     told = reports.reads(tree, place, loss, divisions, names["own"])
     parts |= told
+    kept, parts = _taken_apart(tree, value, kept, parts)
     terms: tuple[str, ...] = ()
-    code = _operand(tree, kept)
+    code, parts = _written(tree, value, kept, parts)
     if beside:
         found = apart(tree, place, kept, divisions, beside)
         parts |= found.parts
@@ -168,9 +170,49 @@ def going_in(
     return code, terms, parts
 
 
-def _operand(tree: Tree, node: ast.expr) -> str:
-    text = tree.text(node)
-    return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
+def _taken_apart(tree: Tree, value: ast.expr, kept: ast.expr, parts: set[Part]) -> tuple[ast.expr, set[Part]]:
+    """What is kept of a value that itself is a division: it is written anew, so nothing else may change it."""
+    whole = [p for p in parts if isinstance(p, Unwrap) and p.spot == spot_of(tree, value)]
+    for part in whole:
+        match part.keep, value:
+            case Operand.LEFT, ast.BinOp(left=operand):
+                kept = operand
+            case Operand.RIGHT, ast.BinOp(right=operand):
+                kept = operand
+            case Operand.ARGUMENT, ast.Call(args=[operand, *_]):
+                kept = operand
+            case Operand.RECEIVER, ast.Call(func=ast.Attribute(value=operand)):
+                kept = operand
+            case _:
+                raise DeclinedError("the division has a form that can't be taken apart")
+    return kept, parts - set(whole)
+
+
+def _written(tree: Tree, value: ast.expr, kept: ast.expr, parts: set[Part]) -> tuple[str, set[Part]]:
+    """The code of an operand, with the arguments that calls in it get: it is written anew.
+
+    Raises:
+        DeclinedError: more than arguments would change in it.
+    """
+    outer = spot_of(tree, value)
+    inside = {p for p in parts if not isinstance(p, Insert) and _is_inside(p.spot, outer)}
+    added = {
+        call: f"{p.name}={p.code}"
+        for p in inside
+        if isinstance(p, Keyword)
+        for call in tree.at(p.spot)
+        if isinstance(call, ast.Call)
+    }
+    if len(added) < len(inside):
+        raise DeclinedError("what goes backward is computed in the same expression")
+    text = with_arguments(tree, kept, added) if added else tree.text(kept)
+    plain = isinstance(kept, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return (text if plain else f"({text})"), parts - inside
+
+
+def _is_inside(spot: Spot, outer: Spot) -> bool:
+    start, end = (spot.row, spot.column), (spot.end_row, spot.end_column)
+    return (outer.row, outer.column) <= start and end <= (outer.end_row, outer.end_column)
 
 
 def _handed_in(tree: Tree, place: Layout, value: ast.expr, code: str) -> set[Part]:

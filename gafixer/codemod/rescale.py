@@ -11,7 +11,7 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
-from gafixer.codemod.count import same_count
+from gafixer.codemod.count import same_count, told_twice
 from gafixer.codemod.dividing import Names, dividing
 from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
@@ -251,10 +251,10 @@ def _counting(tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], n
     for loss in losses if own else ():
         made = tree.statement_of(loss.node)
         assert made is not None
-        if made is anchor or tree.contains(anchor, made):
-            parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.own} = {loss.count}", 0))
-        else:
-            parts.add(Insert(spot_of(tree, made), Where.AFTER, f"{names.own} = {loss.count}", 0))
+        inside = made is anchor or tree.contains(anchor, made)
+        where = (spot_of(tree, anchor), Where.BEFORE) if inside else (spot_of(tree, made), Where.AFTER)
+        lines = told_twice(f"{names.own} = {loss.count}", tree.taken(place.home))
+        parts |= {Insert(*where, line, rank - len(lines)) for rank, line in enumerate(lines, 1)}
     value = names.own if own else losses[0].count
     parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} += {value}", 1))
     return parts

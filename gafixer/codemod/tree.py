@@ -133,7 +133,11 @@ class Tree:
 
     def line(self, node: ast.expr | ast.stmt) -> str:
         """The line in which a node begins."""
-        return self._lines[node.lineno - 1]
+        return self.line_at(node.lineno)
+
+    def line_at(self, row: int) -> str:
+        """The line of a row."""
+        return self._lines[row - 1]
 
     def alone(self, statement: ast.stmt) -> bool:
         """Whether a simple statement has its line for itself, in an indented block."""

@@ -193,3 +193,29 @@ def test_a_forward_is_read_though_its_arguments_are_spread_and_its_outputs_go_on
     made = fix(SPREAD, unsafe=True, ner=NER)
     assert '        items = inputs["labels"][inputs["attention_mask"] == 1].ne(0).sum()\n' in made
     assert max(map(len, made.splitlines())) <= max(map(len, SPREAD.splitlines()))
+
+
+REWARD = """
+from net import make_reward_model
+
+
+def train(args, loader, optimizer):
+    model = make_reward_model(args)
+    for step, batch in enumerate(loader):
+        outputs = model(**batch, use_cache=False)
+        loss = outputs["loss"] / args.accumulation_steps
+        loss.backward()
+        if (step + 1) % args.accumulation_steps == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+MAKES = """
+def make_reward_model(args):
+    return RewardModel(args.path)
+"""
+
+
+def test_a_model_of_the_project_is_not_taken_for_one_with_labels() -> None:
+    """Nothing in the file speaks of labels: to count them would end in a KeyError."""
+    assert fix(REWARD, unsafe=True, net=MAKES) == REWARD
+    assert "not in sight which labels" in str([f.fix for f in findings(REWARD, net=MAKES)])

@@ -38,7 +38,7 @@ def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
         loss.backward()
-        again = F.cross_entropy(model(x + 1).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
+        again = F.cross_entropy(model(x + 1).flatten(0, 1), x.flatten(), ignore_index=-100) / steps
         again.backward()
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
@@ -85,19 +85,6 @@ def train(model, loader, optimizer, steps):
             optimizer.zero_grad()
 """,
         "",
-    ),
-    "an_auxiliary_output": (
-        """
-def train(model, loader, optimizer, steps):
-    for i, (x, labels) in enumerate(loader):
-        out = model(x, labels=labels)
-        loss = (out.loss + out.aux_loss) / steps
-        loss.backward()
-        if (i + 1) % steps == 0 or i + 1 == len(loader):
-            optimizer.step()
-            optimizer.zero_grad()
-""",
-        "denominator of its own",
     ),
     "shares_its_line": (
         """
