@@ -31,13 +31,14 @@ def _means() -> dict[Any, inspect.Signature]:
 
 
 MEANS = _means()
-_PER_SAMPLE = (F.ctc_loss,)  # their mean is over samples, whatever the targets' lengths
 
 
 def items_of(function: Callable[..., Any], arguments: dict[str, Any]) -> float:
     """What the mean of this loss call divides by: scored targets, the mass of class weights, elements or samples."""
-    target: Any = arguments.get("target", arguments.get("targets"))
-    if function in _PER_SAMPLE or arguments.get("reduction") == "batchmean":
+    if function is F.ctc_loss:  # a mean over samples, whatever their lengths; targets may be one row after the other
+        return float(len(arguments["target_lengths"]))
+    target: Any = arguments.get("target")
+    if arguments.get("reduction") == "batchmean":
         return float(len(target)) if torch.is_tensor(target) and target.dim() > 0 else 1.0
     if function in (F.cross_entropy, F.nll_loss) and not target.is_floating_point():
         scored = target != arguments.get("ignore_index", -100)

@@ -15,7 +15,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["MICROBATCHES", "SAMPLES", "ItemRule", "Length", "View", "count", "match", "samples", "wide_float"]
+from gafixer.patch import objects
+
+__all__ = [
+    "MICROBATCHES",
+    "SAMPLES",
+    "ItemRule",
+    "Length",
+    "View",
+    "count",
+    "match",
+    "match_queries",
+    "samples",
+    "wide_float",
+]
 
 IGNORED = -100
 """PyTorch's default ignored label; collators write it whatever the loss ignores."""
@@ -30,6 +43,8 @@ class View(enum.Enum):
     SHIFTED = enum.auto()  # all but the first of each row
     ATTENDED = enum.auto()  # where attention_mask is not 0
     SHIFTED_ATTENDED = enum.auto()
+    OBJECTS = enum.auto()  # annotated boxes or masks; a loss that divides by their number divides by 1 without any
+    QUERIES = enum.auto()  # what every query is to predict: the class of its object, or none
     ROWS = enum.auto()  # samples
     MICROBATCH = enum.auto()  # one, whatever is in it
 
@@ -48,7 +63,8 @@ class ItemRule:
 
     All, where `ignored` is None.
 
-    With `class_weights` an item counts as much as its class weighs, as in a weighted `cross_entropy`.
+    With `class_weights` an item counts as much as its class weighs, as in a weighted `cross_entropy`. `queries` is how
+    many each sample has, where they are what is scored.
     """
 
     source: str
@@ -56,6 +72,7 @@ class ItemRule:
     ignored: int | None = None
     limit: Length | None = None
     class_weights: tuple[float, ...] | None = None
+    queries: int = 0
 
 
 SAMPLES = ItemRule("", View.ROWS)
@@ -82,6 +99,8 @@ def count(rule: ItemRule, batch: object) -> Tensor | float:
             return float(samples(batch))
     if not isinstance(batch, Mapping):
         raise KeyError(rule.source)
+    if rule.view in (View.OBJECTS, View.QUERIES):
+        return _count_objects(rule, objects.classes_of(batch, rule.source))
     items = _view(batch, rule.source, rule.view)
     valid = _valid(items, rule.ignored) if rule.limit is None else None
     if rule.limit is not None:
@@ -91,6 +110,18 @@ def count(rule: ItemRule, batch: object) -> Tensor | float:
         weights = torch.tensor(rule.class_weights, dtype=wide_float(items.device), device=items.device)
         return weights[items if valid is None else items[valid]].sum()
     return float(items.numel()) if valid is None else valid.sum()
+
+
+def _count_objects(rule: ItemRule, images: list[Tensor]) -> Tensor | float:
+    number = sum(image.numel() for image in images)
+    if rule.view is View.OBJECTS:
+        return float(number)
+    places = rule.queries * len(images)
+    if rule.class_weights is None:
+        return float(places)
+    device = images[0].device
+    weights = torch.tensor(rule.class_weights, dtype=wide_float(device), device=device)
+    return weights[torch.cat(images)].sum() + weights[-1] * (places - number)
 
 
 def wide_float(device: torch.device) -> torch.dtype:
@@ -121,6 +152,16 @@ def match(
                 limit = _limit(batch, ignored, classes)
                 return tuple(replace(rule, limit=limit, class_weights=weights) for rule in _distinct(found, batch))
     return ()
+
+
+def match_queries(target: Tensor, batch: Batch, *, classes: int, class_weights: Tensor | None) -> tuple[ItemRule, ...]:
+    """The rule of a loss call that scores queries against the objects of `batch`; none where it does not."""
+    key = objects.source(batch)
+    queries = None if key is None else objects.scored_by_queries(target, objects.classes_of(batch, key), classes)
+    if key is None or queries is None:
+        return ()
+    weights = None if class_weights is None else tuple(class_weights.detach().double().tolist())
+    return (ItemRule(key, View.QUERIES, class_weights=weights, queries=queries),)
 
 
 def _distinct(found: list[ItemRule], batch: Batch) -> list[ItemRule]:

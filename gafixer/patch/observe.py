@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gafixer.patch.items import MICROBATCHES, SAMPLES, Batch, ItemRule, count, match, samples
+from gafixer.patch import objects
+from gafixer.patch.items import (
+    MICROBATCHES,
+    SAMPLES,
+    Batch,
+    ItemRule,
+    View,
+    count,
+    match,
+    match_queries,
+    samples,
+)
 from gafixer.patch.record import reading
 
 if TYPE_CHECKING:
@@ -109,13 +120,22 @@ def observe(loss: Tensor, calls: Sequence[LossCall], handed: Tensor | None, batc
             shares.append(unseen)
     rest = loss - torch.stack(shares).sum() if shares else loss
     remains = not shares or _matters(rest, loss, shares)
+    over = _remainder(batch, MICROBATCHES if shares else SAMPLES)
+    if over.view is View.OBJECTS and not count(over, batch):
+        settled = False  # without objects nothing shows of the terms that score them
     contract = LossContract(
         tuple(terms),
-        (MICROBATCHES if shares else SAMPLES) if remains else None,
+        over if remains else None,
         len(calls),
         settled and bool(torch.isfinite(loss)) and bool(loss != 0),
     )
     return Observation(contract, loss, tuple(shares), rest if remains else None)
+
+
+def _remainder(batch: Batch, otherwise: ItemRule) -> ItemRule:
+    """Over what the part of a loss is averaged that no loss call shows: over objects, where the batch has some."""
+    key = objects.source(batch)
+    return otherwise if key is None else ItemRule(key, View.OBJECTS)
 
 
 def averaged(seen: Observation) -> Observation:
@@ -159,6 +179,8 @@ def _classify(
     call: LossCall, coefficient: Tensor, handed: Tensor | None, batch: Batch
 ) -> tuple[Kind | None, tuple[ItemRule, ...]]:
     """How one call is normalised, and the rules its items may follow; (None, ()) for a call that can't be placed."""
+    if objects.source(batch) is not None:
+        return _classify_matched(call, batch)
     target, factor = _scored(call, coefficient)
     rules = (SAMPLES,) if call.sequences else _rules(call, target, batch)
     if _depends(coefficient, handed):
@@ -177,6 +199,14 @@ def _classify(
     if math.isclose(factor * samples(batch), 1.0, rel_tol=1e-4) and not (call.sequences and factor == 1.0):
         return Kind.MEAN, (SAMPLES,)
     return (Kind.SUM, rules) if factor == 1.0 else (None, ())
+
+
+def _classify_matched(call: LossCall, batch: Batch) -> tuple[Kind | None, tuple[ItemRule, ...]]:
+    """The same among annotated objects, where what a call scores was matched before: only the classes show."""
+    if call.reduction != "mean" or call.classes is None:
+        return None, ()
+    rules = match_queries(call.target, batch, classes=call.classes, class_weights=call.class_weights)
+    return (Kind.MEAN, rules) if rules else (None, ())
 
 
 def _likeliest(rules: tuple[ItemRule, ...], terms: Sequence[Term]) -> ItemRule | None:

@@ -75,7 +75,7 @@ def _weighed(original: Callable[..., Any], model: Any, args: tuple[Any, ...], kw
         return _observed(original, model, args, kwargs, given, batch, key)
     if contract.counted and contract.rest is None and len({term.kind for term in contract.terms}) == 1:
         return original(model, *args, **kwargs, num_items_in_batch=given)
-    items = count(_main_rule(contract), batch)
+    items = _items(contract, batch)
     if contract.counted:
         kwargs[COUNT] = torch.as_tensor(items).clamp(min=1)
     return _with_loss(original(model, *args, **kwargs), lambda loss: _times(loss, items, given))
@@ -89,7 +89,7 @@ def _traced(original: Callable[..., Any], model: Any, args: tuple[Any, ...], kwa
     if contract is None or contract.counted:
         return (original if contract is not None else _eagerly(original))(model, *args, **kwargs)
     given = kwargs.pop(COUNT)
-    items = count(_main_rule(contract), batch)
+    items = _items(contract, batch)
     return _with_loss(original(model, *args, **kwargs), lambda loss: loss * (items / given))
 
 
@@ -141,7 +141,7 @@ def _recorded(
 
 def _total(seen: Observation, batch: Batch, given: Tensor) -> Tensor:
     """Each term on the labels by its own items, all else by those of the first."""
-    main = count(_main_rule(seen.contract), batch)
+    main = _items(seen.contract, batch)
     parts = []
     for term, share in zip(seen.contract.terms, seen.shares, strict=True):
         match term.kind:
@@ -158,14 +158,28 @@ def _total(seen: Observation, batch: Batch, given: Tensor) -> Tensor:
 
 
 def _mains(contract: LossContract) -> list[Any]:
-    """The terms that the count is about: those on `labels`, or all where none is."""
+    """The terms that the count is about: those on `labels`, or all where none is.
+
+    None of them where objects are counted: what their queries are to predict has weights of its own.
+    """
+    if contract.rest is not None and contract.rest.view is View.OBJECTS:
+        return []
     placed = [term for term in contract.terms if term.rule is not None]
     return [term for term in placed if term.rule is not None and term.rule.source == "labels"] or placed
 
 
 def _main_rule(contract: LossContract) -> ItemRule:
+    if contract.rest is not None and contract.rest.view is View.OBJECTS:
+        return contract.rest
     mains = _mains(contract)
     return mains[0].rule if mains else ItemRule("labels", View.WHOLE, -100)
+
+
+def _items(contract: LossContract, batch: Batch) -> Tensor | float:
+    """What the microbatch counts for. Without any object, a loss that divides by their number divides by 1."""
+    rule = _main_rule(contract)
+    items = count(rule, batch)
+    return max(float(items), 1.0) if rule.view is View.OBJECTS else items
 
 
 def _one_share(contract: LossContract, batch: Batch) -> bool:

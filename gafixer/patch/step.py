@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gafixer.patch import flags, messages
+from gafixer.patch import flags, messages, objects
 from gafixer.patch.calls import Call, Shadows, backward_divisor, derives, is_compiled, like
 from gafixer.patch.observe import LossContract, Observation, averaged, observe, reweigh
 from gafixer.patch.record import LossCall, Recorder, recording
@@ -182,6 +182,9 @@ class Step:
             seen = observe(loss, calls, handed, batch)
             if not (self._through_trainer or seen.contract.counted) and flags.keeps_its_scale(call.original):
                 messages.once(self.trainer, "its loss is averaged over microbatches, as it would be", logging.INFO)
+                seen = averaged(seen)
+            elif self.window.ranks > 1 and objects.source(batch) is not None:
+                messages.once(call.bare, "its objects are counted over one rank only: microbatches weigh the same")
                 seen = averaged(seen)
             elif not seen.contract.terms and seen.contract.settled:
                 messages.once(call.bare, "no loss call on the batch's targets was seen: samples weigh it", logging.INFO)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
+from gafixer.patch.items import View
 from gafixer.patch.observe import Kind, LossContract, Observation, Term
 
 if TYPE_CHECKING:
@@ -97,5 +98,7 @@ def _divisor(term: Term, tally: Tally) -> float:
 
 
 def _mean_divisor(rule: ItemRule, tally: Tally) -> float:
-    local = tally.local(rule)
-    return tally.total(rule) / (local * tally.ranks) if local else math.inf
+    local, total = tally.local(rule), tally.total(rule)
+    if rule.view is View.OBJECTS:
+        local, total = max(local, 1.0), max(total, 1.0)
+    return total / (local * tally.ranks) if local else math.inf

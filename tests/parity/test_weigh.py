@@ -86,3 +86,11 @@ def test_sums_are_left_alone() -> None:
     with Recorder() as recorder:
         F.cross_entropy(torch.ones(2, CLASSES), torch.tensor([0, 1]), reduction="sum")
     assert recorder.items == []
+
+
+def test_a_ctc_mean_is_over_samples_also_where_targets_are_one_long_row() -> None:
+    targets, lengths = torch.tensor([1, 2, 1, 2, 2, 1]), torch.tensor([3, 1, 2])
+    log_probs = torch.randn(8, 3, CLASSES).log_softmax(-1)
+    with Recorder() as recorder:
+        F.ctc_loss(log_probs, targets, torch.tensor([8, 8, 8]), lengths)
+    assert recorder.items == [3.0]

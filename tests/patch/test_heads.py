@@ -18,6 +18,8 @@ HEADS = (
     "BertForQuestionAnswering",
     "BertForSequenceClassification",
     "BertForTokenClassification",
+    "DeformableDetrForObjectDetection",
+    "DetrForObjectDetection",
     "FunnelForPreTraining",
     "GPT2DoubleHeadsModel",
     "GPT2LMHeadModel",
@@ -26,6 +28,7 @@ HEADS = (
     "ProphetNetForConditionalGeneration",
     "T5ForConditionalGeneration",
     "ViTForImageClassification",
+    "YolosForObjectDetection",
 )
 """One or more per task, and those whose targets are hardest to recognise."""
 

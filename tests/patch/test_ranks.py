@@ -68,6 +68,18 @@ def test_fsdp_averages_the_right_gradient(tmp_path: Path) -> None:
     assert max(found.values()) < 3e-6, found
 
 
+def test_deepspeed_divides_and_steps_as_its_engine_likes(tmp_path: Path) -> None:
+    pytest.importorskip("deepspeed")
+    found = on_two_ranks("deepspeed_worker.py", tmp_path / "figures")
+    assert set(found) == {
+        f"{head}, {steps} steps, stage {stage}"
+        for head in ("dropped", "honoured")
+        for steps in (1, 4)
+        for stage in (0, 2)
+    }
+    assert max(found.values()) < 3e-6, found
+
+
 @pytest.mark.usefixtures("patched")
 def test_a_rank_meets_the_others_once_per_window(monkeypatch: pytest.MonkeyPatch) -> None:
     met: list[Window] = []
