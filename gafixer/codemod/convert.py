@@ -8,6 +8,7 @@ what reads ahead would break its flag for the loader's end.
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -127,7 +128,24 @@ def _loop(tree: Tree, site: Site) -> tuple[Layout, ast.For]:
     plain = isinstance(place.backward, ast.Expr) and place.backward.value is place.call
     if not plain or not tree.alone(place.backward):
         raise DeclinedError("backward is not a statement of its own")
+    _every_batch(tree, place, loop)
     return place, loop
+
+
+def _every_batch(tree: Tree, place: Layout, loop: ast.For) -> None:
+    """Each batch that was counted must go backward: the window's last one synchronizes the gradients.
+
+    Raises:
+        DeclinedError: some don't.
+    """
+    around = itertools.takewhile(lambda node: node is not loop, tree.around(place.backward))
+    if any(isinstance(node, ast.If | ast.Try | ast.For | ast.While | ast.Match) for node in around):
+        raise DeclinedError("backward runs for some batches only")
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Continue | ast.Break) and node.lineno < place.backward.lineno:
+            loops = [n for n in tree.around(node) if isinstance(n, ast.For | ast.While)]
+            if loops[0] is loop:
+                raise DeclinedError("some batches are passed over")
 
 
 def _steps(tree: Tree, site: Site, loop: ast.For) -> Steps | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, EventKind, Framework
@@ -11,12 +11,12 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
+from gafixer.codemod.alias import alias_of, through_alias
 from gafixer.codemod.count import same_count, told_twice
 from gafixer.codemod.dividing import Names, dividing
 from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
-from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Remove, Replace, Unwrap, Where
-from gafixer.codemod.tree import spelled
+from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
 from gafixer.codemod.window import Layout, event_statement, layout, parameters
 from gafixer.findings import Applicability
 
@@ -50,7 +50,7 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     boxed = losses[0].boxed
     names = _names(tree, place)
     parts = {part for loss in losses for part in loss.parts}
-    alias = next((a for d in divisions if (a := _alias(tree, site, place, d)) is not None), None)
+    alias = next((a for d in divisions if (a := alias_of(tree, site, place, d)) is not None), None)
     for division in divisions:
         if alias is None or division.spot != alias.division:
             parts |= dropped(tree, division)
@@ -62,7 +62,7 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     else:
         parts |= _counted_before(tree, site, place, losses, names, counted, own=own)
     if alias is not None:
-        parts |= _through_alias(tree, place, alias, names.own, boxed=boxed)
+        parts |= through_alias(tree, place, alias, names.own, boxed=boxed)
     elif boxed:
         parts = _multiplied(tree, site, place, parts, names.own)
     helper = _helper(site)
@@ -174,49 +174,6 @@ def _divisions(site: Site) -> list[Division]:
             if other or (division.divisor is Divisor.WINDOW_ITEMS and division.author is Author.CODE):
                 raise DeclinedError(f"the loss is also scaled by {division.name}")
     return list(found.values())
-
-
-@dataclass(frozen=True, slots=True)
-class _Alias:
-    """``scaled = loss / steps``, where nothing but backward reads `name`: the statement, and what is divided in it."""
-
-    name: str
-    statement: ast.stmt
-    division: Spot
-    divided: ast.expr
-
-
-def _alias(tree: Tree, site: Site, place: Layout, division: Division) -> _Alias | None:
-    """The name that a division gives the loss for backward alone."""
-    assert division.spot is not None
-    statement = tree.statement(division.spot)
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=ast.Div()) as value) if (
-            spot_of(tree, value) == division.spot and spelled(left) not in {None, name} and division.via is None
-        ):
-            pass
-        case _:
-            return None
-    backwards = [event_statement(tree, e, place.home) for e in site.happening(EventKind.BACKWARD)]
-    reads = [tree.statement_of(read) for read in tree.reads(place.home, name)]
-    changed = [s for s in tree.assignments(place.home, spelled(left) or "") if statement.lineno < s.lineno]
-    if (
-        len(tree.assignments(place.home, name)) > 1
-        or any(read not in backwards for read in reads)
-        or any(s.lineno < place.backward.lineno for s in changed)
-        or not tree.alone(statement)
-    ):
-        return None
-    return _Alias(name, statement, division.spot, left)
-
-
-def _through_alias(tree: Tree, place: Layout, alias: _Alias, own: str, *, boxed: bool) -> set[Part]:
-    """Give the alias the sum; where the loss itself is one, it needs no other name."""
-    if boxed:
-        return {Replace(alias.division, f"{tree.text(alias.divided)} * {own}")}
-    reads = [n for n in tree.names(place.call) if n.id == alias.name]
-    parts: set[Part] = {Replace(spot_of(tree, read), tree.text(alias.divided)) for read in reads}
-    return {*parts, Remove(spot_of(tree, alias.statement))}
 
 
 def _makes_the_mean(term: LossTerm) -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from gafixer.codemod.tree import Tree
 
-__all__ = ["indent", "widest", "with_arguments"]
+__all__ = ["LONG", "indent", "widest", "with_arguments"]
 
 
 def indent(tree: Tree) -> str:
@@ -23,12 +23,12 @@ def indent(tree: Tree) -> str:
 
 
 #: Lines of this length are fine in any file; longer than the longest is fine in none.
-_SHORT, _LONG = 88, 120
+_SHORT, LONG = 88, 120
 
 
 def widest(tree: Tree) -> int:
     """How long a line may be in a file: as its own longest one, within reason."""
-    return min(_LONG, max(_SHORT, *map(len, tree.source.split("\n"))))
+    return min(LONG, max(_SHORT, *map(len, tree.source.split("\n"))))
 
 
 def with_arguments(tree: Tree, node: ast.expr, added: Mapping[ast.Call, str]) -> str:

@@ -107,6 +107,10 @@ CRITERION = LOOPS["criterion"]
         ("for i, (x, y) in enumerate(loader):", "for i, (x, y) in enumerate(loader, start=done):", "within an epoch"),
         ("            reported.append", "            nn.utils.clip_grad_norm_(model.parameters(), 1)\n"
          "            reported.append", "for every microbatch"),
+        ("            loss.backward()\n", "            if not loss.isnan():\n                loss.backward()\n",
+         "for some batches only"),
+        ("            loss = loss / steps\n", "            if loss.isnan():\n                continue\n"
+         "            loss = loss / steps\n", "passed over"),
         ("criterion(model(x)", "criterion(model.tag(x)", "`model.tag`"),
         ("criterion(model(x)", "my_own_loss(model(x)", "could not be followed"),
         ("    reported = []\n", "    reported = accelerator = []\n", "an `accelerator` of its own"),

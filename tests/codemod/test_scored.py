@@ -219,3 +219,23 @@ def test_a_model_of_the_project_is_not_taken_for_one_with_labels() -> None:
     """Nothing in the file speaks of labels: to count them would end in a KeyError."""
     assert fix(REWARD, unsafe=True, net=MAKES) == REWARD
     assert "not in sight which labels" in str([f.fix for f in findings(REWARD, net=MAKES)])
+
+
+LONG_CALL = """
+import torch.nn.functional as F
+
+
+def train(model, loader, optimizer, steps, number_of_the_classes):
+    for i, (tokens, the_labels_of) in enumerate(loader):
+        loss = F.cross_entropy(model(tokens).view(-1, number_of_the_classes), the_labels_of.view(-1), ignore_index=0)
+        (loss / steps).backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_an_argument_that_makes_a_line_too_long_gets_its_own() -> None:
+    made = fix(LONG_CALL)
+    assert 'ignore_index=0,\n                               reduction="sum")\n' in made
+    assert max(map(len, made.splitlines())) <= 120
