@@ -86,6 +86,18 @@ def train(model, loader, optimizer, steps):
 """,
         "",
     ),
+    "every_batch_of_the_loader_steps": (
+        """
+def train(model, loader, optimizer, accumulation_steps, epochs):
+    for epoch in range(epochs):
+        for x, y in loader:
+            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / accumulation_steps
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "the author's choice",
+    ),
     "shares_its_line": (
         """
 def train(model, loader, optimizer, steps):
