@@ -195,12 +195,13 @@ class _Unstash(cst.CSTTransformer):
 
 
 def _break_at(tree: Tree, part: Keyword) -> int | None:
-    """The column of a call's first argument, where one more would make its only line too long."""
+    """The column of a call's first argument, where one more would make its last line too long."""
     call = tree.expression(part.spot)
-    if not isinstance(call, ast.Call) or call.lineno != call.end_lineno or not tree.line(call).isascii():
+    if not isinstance(call, ast.Call) or not tree.line(call).isascii():
         return None
-    long = len(tree.line(call)) + len(f", {part.name}={part.code}") > LONG
-    return (call.func.end_col_offset or 0) + 1 if long else None
+    last = tree.line_at(call.end_lineno or call.lineno)
+    long = len(last) + len(f", {part.name}={part.code}") > LONG
+    return (call.func.end_col_offset or 0) + 1 if long and call.func.end_lineno == call.lineno else None
 
 
 def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:

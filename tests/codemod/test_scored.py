@@ -235,7 +235,12 @@ def train(model, loader, optimizer, steps, number_of_the_classes):
 """
 
 
-def test_an_argument_that_makes_a_line_too_long_gets_its_own() -> None:
-    made = fix(LONG_CALL)
-    assert 'ignore_index=0,\n                               reduction="sum")\n' in made
+@pytest.mark.parametrize("lines", [1, 2])
+def test_an_argument_that_makes_a_line_too_long_gets_its_own(lines: int) -> None:
+    """Also behind others, on the last of a call's lines."""
+    broken = LONG_CALL.replace("_classes), the", "_classes),\n" + " " * 31 + "the").replace(
+        "index=0)", "index=0, label_smoothing=0.0000001)"
+    )
+    made = fix(LONG_CALL if lines == 1 else broken.replace("the_labels_of", "the_longest_labels_of"))
+    assert ',\n                               reduction="sum")\n' in made
     assert max(map(len, made.splitlines())) <= 120
