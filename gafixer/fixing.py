@@ -88,10 +88,12 @@ def change(
     if isinstance(turned, Failure):
         return turned
     repaired = scanner.repair(file.code if turned is None else turned.new.encode(), path, accept)
-    if isinstance(repaired, Failure) or (repaired is None and turned is None):
+    if isinstance(repaired, Failure):
         return repaired
-    ends = [made for made in (turned, repaired) if made is not None]
-    old, new = ends[0].old, ends[-1].new
+    first, last = turned or repaired, repaired or turned
+    if first is None or last is None:
+        return None
+    old, new = first.old, last.new
     try:
         content = file.content(old, new)
     except ValueError as error:

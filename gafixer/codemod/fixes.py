@@ -93,8 +93,8 @@ class Fixer:
             except DeclinedError as reason:
                 made.append(Conversion(site, None, str(reason)))
                 continue
-            reason = f"{', '.join(sorted(more))} would remain or come" if more else plan.message
-            made.append(Conversion(site, None if more else plan, reason))
+            message = f"{', '.join(sorted(more))} would remain or come" if more else plan.message
+            made.append(Conversion(site, None if more else plan, message))
         return made
 
     def _of_window(
