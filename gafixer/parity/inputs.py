@@ -206,6 +206,8 @@ class Draw:
             inputs = {"input_ids": ids, **inputs}
         if "attention_mask" in self.parameters and ("input_ids" in inputs or "inputs" in inputs):
             inputs["attention_mask"] = mask
+            if "global_attention_mask" in self.parameters:  # by default it goes by separators in the text
+                inputs["global_attention_mask"] = torch.zeros_like(mask).index_fill(1, torch.tensor([0]), 1)
         elif "attention_mask" in self.parameters and "input_features" in inputs:
             time = 2 if self.style is Style.CHANNELS_FIRST else 1
             inputs["attention_mask"] = torch.ones(self.rows, inputs["input_features"].shape[time], dtype=torch.long)

@@ -25,6 +25,7 @@ HEADS = (
     "GPT2LMHeadModel",
     "LlamaForCausalLM",
     "LlamaForSequenceClassification",
+    "LongformerForQuestionAnswering",
     "ProphetNetForConditionalGeneration",
     "T5ForConditionalGeneration",
     "ViTForImageClassification",

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gafixer import rulebook
+from gafixer.data.heads import Contract, HeadTable, heads
 from gafixer.parity.divides import Loss
+from gafixer.parity.figures import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["DIVIDES", "README", "filled", "made"]
 
@@ -31,7 +33,7 @@ _COLUMNS = {
 
 def made() -> dict[str, str]:
     """Name of a part -> its text."""
-    return {"rules": _rules(), "divides": _divides()}
+    return {"rules": _rules(), "heads": _heads(heads()), "divides": _divides()}
 
 
 def filled(readme: str, parts: Mapping[str, str]) -> str:
@@ -69,6 +71,34 @@ def _divides() -> str:
         cells = " | ".join(_ratio(ratios.get(loss)) for loss in _COLUMNS)
         rows.append(f"| {release['transformers']} | {release['accelerate']} | {cells} |")
     return "\n".join([f"| Transformers | Accelerate | {head} |", f"|---|---|{'---|' * len(_COLUMNS)}", *rows, ""])
+
+
+def _heads(table: HeadTable) -> str:
+    rows = []
+    for release in table.releases:
+        measured = [_worst(table.contracts(head, release).values()) for head in table.tasks]
+        verdicts = [verdict for verdict in measured if verdict is not None]
+        counted = [verdicts.count(kind) for kind in (Verdict.PARITY, Verdict.SUM_OF_MEANS, Verdict.MEAN_OF_MEANS)]
+        cells = [len(verdicts), *counted, len(verdicts) - sum(counted)]
+        rows.append(f"| {release} | {' | '.join(map(str, cells))} |")
+    head = "| Transformers | heads | right | added up, divided by nobody | mean of means | otherwise |"
+    return "\n".join([head, f"|{'---|' * 6}", *rows, ""])
+
+
+def _worst(contracts: Iterable[Contract]) -> Verdict | None:
+    """What is said of a head: that its means are added up before that they are averaged, and right only if all is.
+
+    None for a head that the Trainer trained in no variant.
+    """
+    found = {
+        Verdict(verdict) for contract in contracts for verdict in contract.trainer.values() if verdict in _VERDICTS
+    }
+    order = (Verdict.SUM_OF_MEANS, Verdict.MEAN_OF_MEANS, *(found - {Verdict.PARITY}), Verdict.PARITY)
+    return next((verdict for verdict in order if verdict in found), None)
+
+
+#: Variants that did not run have something else in the table.
+_VERDICTS = frozenset(verdict.value for verdict in Verdict)
 
 
 def _ratio(ratio: float | None) -> str:
