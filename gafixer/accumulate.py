@@ -19,6 +19,7 @@ gradients are clipped and before `unscale_` or after it; both orders are exact.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "CountedWindows",
     "WithNumItems",
     "divide_gradients",
     "divide_gradients_accelerated",
@@ -125,13 +127,23 @@ class WithNumItems:
     `count` gives the items of one batch. A window is read when its first batch is asked for, and nothing beyond it: at
     a window's end a sampler's state is what it would be without. A window that the end of an epoch cuts goes on with
     the next epoch's first batches; each of its parts weighs by its length, since the whole count is not known yet. With
-    `restarts` each epoch begins a window, and what an epoch leaves over is a window of its own. All ranks must draw as
-    many batches. Everything else that the loader has is there, `len` included.
+    `restarts` each epoch begins a window, and what an epoch leaves over is a window of its own; `start` is the number
+    of batches that were drawn before, where training resumes within an epoch. All ranks must draw as many batches.
+    `microbatches` is the number of batches in the window at hand, for terms that are means over batches. Everything
+    else that the loader has is there, `len` included.
     """
 
-    def __init__(self, loader: Any, steps: int, count: Callable[[Any], float | Tensor], restarts: bool = False) -> None:
+    def __init__(
+        self,
+        loader: Any,
+        steps: int,
+        count: Callable[[Any], float | Tensor],
+        restarts: bool = False,
+        start: int = 0,
+    ) -> None:
         self.loader, self.steps, self.count, self.restarts = loader, steps, count, restarts
-        self.done = 0
+        self.start = self.done = start
+        self.microbatches = steps
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -142,15 +154,51 @@ class WithNumItems:
     def __iter__(self) -> Iterator[tuple[Any, float]]:
         batches = iter(self.loader)
         if self.restarts:
-            self.done = 0
+            self.done = self.start
         while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
             num_items = float(sum(self.count(batch) for batch in window))
             if dist.is_initialized():
                 total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
                 dist.all_reduce(total)
                 num_items = total.item() / dist.get_world_size()
-            share = 1.0 if self.restarts else len(window) / self.steps
-            num_items = num_items / share or 1.0
+            self.microbatches = len(window) if self.restarts else self.steps
+            num_items = num_items * self.microbatches / len(window) or 1.0
             for batch in window:
                 self.done += 1
                 yield batch, num_items
+
+
+class CountedWindows:
+    """The batches of a loader that Accelerate prepared, each with the number of items of its window on all processes.
+
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for step, ((tokens, labels), num_items) in enumerate(CountedWindows(accelerator, model, loader, count), 1):
+            loss = cross_entropy(model(tokens), labels, reduction="sum")
+            accelerator.backward(
+                loss * accelerator.num_processes * accelerator.gradient_accumulation_steps / num_items
+            )
+            if step % accelerator.gradient_accumulation_steps == 0 or step == len(loader):
+                optimizer.step()
+                optimizer.zero_grad()
+
+    A window is as many batches as the accelerator accumulates, or those that an epoch leaves over; it is read when its
+    first batch is asked for. `count` gives the items of one batch, as a number or a tensor. Gradients are synchronized
+    by a window's last batch only, so do without ``accelerator.accumulate()``, whose flag for the loader's end does not
+    go together with reading ahead. Where no process has items the number is 1.
+    """
+
+    def __init__(self, accelerator: Any, model: Any, loader: Any, count: Callable[[Any], float | Tensor]) -> None:
+        self.accelerator, self.model, self.loader, self.count = accelerator, model, loader, count
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[tuple[Any, Tensor]]:
+        accelerator = self.accelerator
+        batches = iter(self.loader)
+        while window := list(itertools.islice(batches, accelerator.gradient_accumulation_steps)):
+            items = torch.as_tensor(sum(self.count(batch) for batch in window), device=accelerator.device)
+            num_items = accelerator.gather(items).sum().clamp(min=1)
+            for number, batch in enumerate(window, 1):
+                with contextlib.nullcontext() if number == len(window) else accelerator.no_sync(self.model):
+                    yield batch, num_items

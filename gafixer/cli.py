@@ -171,6 +171,11 @@ class _Scan(click.Command):
     type=click.Choice(["auto", "rescale", "read-ahead"]),
     help="Fixes divide the gradients, or let the loader look ahead.  [default: auto, what fits]",
 )
+@click.option(
+    "--to",
+    type=click.Choice(["accelerate"]),
+    help="With --fix or --diff: also turn plain PyTorch loops into loops of Accelerate.",
+)
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if something was fixed, even if nothing remains.")
 @click.option("--ignore-noqa", is_flag=True, help="Report also what comments silence.")

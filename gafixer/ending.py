@@ -12,7 +12,10 @@ from gafixer.report.names import Names
 from gafixer.scan import Failure, Scanner
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gafixer.findings import Finding
+    from gafixer.fixing import Changed
     from gafixer.result import Result
 
 __all__ = ["CLEAN", "FOUND", "WRONG", "end"]
@@ -92,15 +95,17 @@ def _fix(result: Result, started: float) -> int:
     from gafixer import fixing
 
     options = result.options
-    changed, failures = fixing.repair(
-        result.shown(), Scanner(result.settings, result.paths), result.baseline, keep=options.fixes
-    )
+    scanner = Scanner(result.settings, result.paths)
+    turn = result.paths if options.to is not None else ()
+    made, failures = fixing.repair(result.shown(), scanner, result.baseline, keep=options.fixes, turn=turn)
+    changed = [c for c in made if c.new != c.old]
     result.failures += failures
     fixed = [f for c in changed for f in c.fixed]
     if options.diff:
         result.tell()
         terminal.write(fixing.patch(changed, Names(str(Path.cwd()))))
         terminal.fixed(fixed, len(changed), done=False)
+        _tell_loops(made, done=False)
         return WRONG if result.failures else FOUND if changed and not options.exit_zero else CLEAN
     result.again([c.path for c in changed], Scanner(result.settings, result.paths).path)
     if options.show_fixes:
@@ -111,7 +116,23 @@ def _fix(result: Result, started: float) -> int:
     else:
         code = _report(result, started)
     terminal.fixed(fixed, len(changed), done=True)
-    return FOUND if code == CLEAN and fixed and options.exit_non_zero_on_fix else code
+    if not _tell_loops(made, done=True) and code == CLEAN and not options.exit_zero:
+        return FOUND  # what was asked for by name remains to be done
+    return FOUND if code == CLEAN and changed and options.exit_non_zero_on_fix else code
+
+
+def _tell_loops(made: Sequence[Changed], *, done: bool) -> bool:
+    """Say of each loop that was to be turned into another framework's what came of it; whether all were."""
+    names = Names(str(Path.cwd()))
+    for changed in made:
+        for loop in changed.loops:
+            where = f"{names.relative(changed.path)}:{changed.file.label(loop.row)}"
+            assumed = f", assuming {loop.message}" if loop.message else ""
+            if loop.done:
+                terminal.say(f"{where}: {'turned' if done else 'would turn'} into a loop of Accelerate{assumed}")
+            else:
+                terminal.say(f"{where}: no loop of Accelerate: {loop.message}")
+    return all(loop.done for changed in made for loop in changed.loops)
 
 
 def _show_fixes(fixed: list[Finding]) -> None:
@@ -126,11 +147,13 @@ def _fix_stdin(result: Result) -> int:
     from gafixer import fixing
 
     options = result.options
-    made = fixing.change(result.stdin, options.stdin_name, Scanner(result.settings), result.baseline)
+    scanner, turn = Scanner(result.settings), options.to is not None
+    made = fixing.change(result.stdin, options.stdin_name, scanner, result.baseline, turn=turn)
     if isinstance(made, Failure):
         result.failures.append(made)
         made = None
     result.tell()
+    all_turned = _tell_loops([made] if made else [], done=not options.diff)
     if options.diff:
         terminal.write(fixing.patch([made] if made else [], Names(str(Path.cwd()))))
     else:
@@ -138,7 +161,10 @@ def _fix_stdin(result: Result) -> int:
         sys.stdout.flush()
     if result.failures:
         return WRONG
-    return FOUND if made and (options.diff or options.exit_non_zero_on_fix) and not options.exit_zero else CLEAN
+    changed = made is not None and made.new != made.old
+    told = changed and (options.diff or options.exit_non_zero_on_fix)
+    undone = not options.diff and not all_turned
+    return FOUND if (told or undone) and not options.exit_zero else CLEAN
 
 
 def _silence(result: Result) -> int:

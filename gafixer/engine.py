@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from gafixer.settings import Settings
 
 __all__ = [
+    "Converted",
+    "Loop",
     "Other",
     "Repaired",
     "Report",
     "check_source",
+    "convert",
     "is_python",
     "repair",
     "trace",
@@ -172,6 +175,64 @@ def repair(
     others = ((name, project.editable(name), text) for name, text in texts.items() if name != path)
     made = tuple(Other(name, other.source, text) for name, other, text in others if other is not None)
     return Repaired(first.source, module.source, tuple(fixed), made) if fixed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A plain loop that was to be turned into one of another framework, told by its backward call.
+
+    `message` says what was assumed, or where nothing was `done` why.
+    """
+
+    row: int
+    done: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What turning a file's plain loops into loops of Accelerate came to."""
+
+    old: str
+    new: str
+    loops: tuple[Loop, ...]
+
+
+def convert(source: bytes, path: str, project: Project, settings: Settings) -> Converted | None:
+    """Turn the plain training loops of a file into loops of Accelerate, in memory. None: it has none.
+
+    Raises:
+        UnreadableError: the file is no Python.
+    """
+    from gafixer.analysis import build, windows
+    from gafixer.analysis.events import Framework
+    from gafixer.analysis.source import Module
+
+    module = Module.read(_name(path), path, source, whole=True)
+    about = prefilter.matter(source)
+    if not about & _SITES:
+        return None
+    every = build.sites(module, project, settings.declared)
+    plain = [
+        site
+        for site in every
+        if site.framework is Framework.TORCH
+        and site.backward.spot.path == path
+        and site.window.shape is not windows.Shape.UNSEEN
+    ]
+    if not plain:
+        return None
+    said, found = _said(module, project, settings, about)
+    shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    fixer = _fixer(module, project, settings)
+    made = fixer.conversions(plain, said, shown)
+    texts, applied = fixer.together([c.plan for c in made if c.plan is not None])
+    loops = []
+    for one in made:
+        done = one.plan is not None and one.plan in applied
+        reason = one.message if done or one.plan is None else "it contradicts another loop's"
+        loops.append(Loop(one.site.backward.spot.row, done, reason))
+    return Converted(module.source, texts[path], tuple(loops))
 
 
 #: A fix can bring to light what it hid; this is far beyond what was ever seen.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gafixer.baseline import Baseline
-    from gafixer.engine import Other
+    from gafixer.engine import Loop, Other
     from gafixer.findings import Finding, Fix
     from gafixer.programs import Opened
     from gafixer.report.names import Names
@@ -28,7 +28,8 @@ __all__ = ["Changed", "accepted", "change", "patch", "repair"]
 class Changed:
     """A file with its fixes made, in memory: its program before and after, its new bytes, what was mended.
 
-    `others` are files that these fixes changed, too.
+    `others` are files that these fixes changed, too; `loops` are those that were to be turned into loops of another
+    framework, whether they were or not.
     """
 
     path: str
@@ -38,6 +39,7 @@ class Changed:
     content: bytes
     fixed: tuple[Finding, ...]
     others: tuple[Changed, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
     @property
     def files(self) -> tuple[Changed, ...]:
@@ -48,7 +50,13 @@ class Changed:
         """The change of the file, together with the one before it."""
         if before is None:
             return self
-        return dataclasses.replace(self, file=before.file, old=before.old, fixed=(*before.fixed, *self.fixed))
+        return dataclasses.replace(
+            self,
+            file=before.file,
+            old=before.old,
+            fixed=(*before.fixed, *self.fixed),
+            loops=(*before.loops, *self.loops),
+        )
 
 
 def accepted(finding: Finding, *, unsafe: bool) -> bool:
@@ -66,10 +74,13 @@ def change(
     scanner: Scanner,
     baseline: Baseline | None = None,
     made: Mapping[str, Changed] | None = None,
+    *,
+    turn: bool = False,
 ) -> Changed | Failure | None:
     """Fix one file in memory, but for what a baseline knows; None where there is nothing to fix.
 
-    `made` are the changes of other files that were made before, by path.
+    `made` are the changes of other files that were made before, by path. `turn` its plain loops into loops of
+    Accelerate first.
     """
     from gafixer.analysis.project import shown
     from gafixer.analysis.source import UnreadableError
@@ -84,17 +95,28 @@ def change(
     def accept(finding: Finding, now: bytes) -> bool:
         return accepted(finding, unsafe=unsafe) and (baseline is None or not baseline.knows(finding, now.decode()))
 
-    repaired = scanner.repair(file.code, path, accept, {name: changed.new for name, changed in before.items()})
-    if repaired is None or isinstance(repaired, Failure):
+    turned = scanner.convert(file.code, path) if turn else None
+    if isinstance(turned, Failure):
+        return turned
+    code = file.code if turned is None else turned.new.encode()
+    repaired = scanner.repair(code, path, accept, {name: changed.new for name, changed in before.items()})
+    if isinstance(repaired, Failure):
         return repaired
+    first, last = turned or repaired, repaired or turned
+    if first is None or last is None:
+        return None
+    old, new = first.old, last.new
     try:
-        content = file.content(repaired.old, repaired.new)
-        others = tuple(_other(other, scanner, before.get(other.path)) for other in repaired.others)
+        content = file.content(old, new)
+        reached = repaired.others if repaired is not None else ()
+        others = tuple(_other(other, scanner, before.get(other.path)) for other in reached)
     except (ValueError, OSError) as error:
         return Failure(path, f"not fixed: {error}")
     # The edits of one fix speak of the text that the fixes before it left.
-    fixed = tuple(file.placed(dataclasses.replace(f, fix=_prose(f.fix))) for f in repaired.fixed)
-    return Changed(path, file, repaired.old, repaired.new, content, fixed, others)
+    mended = repaired.fixed if repaired is not None else ()
+    fixed = tuple(file.placed(dataclasses.replace(f, fix=_prose(f.fix))) for f in mended)
+    loops = turned.loops if turned is not None else ()
+    return Changed(path, file, old, new, content, fixed, others, loops)
 
 
 def _other(other: Other, scanner: Scanner, before: Changed | None) -> Changed:
@@ -119,26 +141,34 @@ def _prose(fix: Fix | None) -> Fix | None:
 
 
 def repair(
-    findings: Iterable[Finding], scanner: Scanner, baseline: Baseline | None, *, keep: bool
+    findings: Iterable[Finding],
+    scanner: Scanner,
+    baseline: Baseline | None,
+    *,
+    keep: bool,
+    turn: Sequence[str] = (),
 ) -> tuple[list[Changed], list[Failure]]:
-    """Fix the files that have findings with an accepted fix; `keep` writes them."""
+    """Fix the files that have findings with an accepted fix; `keep` writes them.
+
+    The plain loops of the files to `turn` become loops of Accelerate.
+    """
     settings = scanner.settings
     changed: dict[str, Changed] = {}
     failures: list[Failure] = []
     told = list(findings)
-    paths = dict.fromkeys(
-        f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes)
-    )
+    mended = (f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes))
+    paths = dict.fromkeys([*mended, *turn])
     for path in paths:
         try:
             source = changed[path].content if path in changed else files.read(path)
             if _is_program(path):
-                made = change(source, path, scanner, baseline, changed)
+                made = change(source, path, scanner, baseline, changed, turn=path in turn)
             else:
                 made = _edited(source, path, told, settings)
             if isinstance(made, Changed):
-                if keep:
-                    writing.write_all({file.path: file.content for file in made.files})
+                written = {file.path: file.content for file in made.files if file.new != file.old}
+                if keep and written:
+                    writing.write_all(written)
                 changed.update({file.path: file.after(changed.get(file.path)) for file in made.files})
             elif made is not None:
                 failures.append(made)

@@ -49,6 +49,7 @@ class Options:
     exit_non_zero_on_fix: bool
     helpers: str | None
     strategy: str | None
+    to: str | None
     ignore_noqa: bool
     add_ignore: str | None
     baseline: str | None
@@ -155,6 +156,8 @@ def reject(options: Options) -> None:
         _reject_adding(options)
     if options.update_baseline:
         _reject_update(options)
+    if options.to is not None and not (options.fixes or options.diff):
+        raise SettingsError(f"--to {options.to} rewrites loops: it needs --fix, or --diff to see what it would do")
     if options.stdin_filename is not None and not options.stdin:
         raise SettingsError("--stdin-filename needs - as the path")
     for path in options.paths:

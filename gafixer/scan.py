@@ -124,6 +124,13 @@ class Scanner:
             here = comments.settle(source, path, here, settings.selected)
         return here, elsewhere
 
+    def convert(self, source: bytes, path: str) -> engine.Converted | Failure | None:
+        """Turn the plain loops of a program into loops of Accelerate, in memory."""
+        try:
+            return engine.convert(source, path, self.project, self.settings.of(path)) if engine.wanted(source) else None
+        except Exception as error:  # one file's trouble is not the other files'
+            return _internal(path, error)
+
     def repair(
         self,
         source: bytes,

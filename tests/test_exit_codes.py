@@ -249,6 +249,25 @@ FIXED: dict[str, Row] = {
         "which the loader brings along",
         "found 1 error",
     ),
+    "a loop of Accelerate": (
+        ["scan", "dist/loop.py", "--fix", "--to", "accelerate"],
+        0,
+        "",
+        "dist/loop.py:6: turned into a loop of Accelerate",
+    ),
+    "no loop of Accelerate": (
+        ["scan", "dist/assumed.py", "--fix", "--to", "accelerate"],
+        1,
+        "",
+        "dist/assumed.py:7: no loop of Accelerate: a part of the loss could not be followed",
+    ),
+    "diff to Accelerate": (
+        ["scan", "dist/loop.py", "--diff", "--to", "accelerate"],
+        1,
+        "+from accelerate import Accelerator\n",
+        "dist/loop.py:6: would turn into a loop of Accelerate",
+    ),
+    "to Accelerate without a fix": (["scan", "--to", "accelerate"], 2, "", "rewrites loops: it needs --fix, or --diff"),
     "fix of a comment": (["scan", "dist/idle.py", "--fix"], 0, "", "fixed 1 finding in 1 file"),
 }
 

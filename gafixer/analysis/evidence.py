@@ -10,7 +10,7 @@ from gafixer.analysis.site import Evidence, Items, Variation
 from gafixer.analysis.spelling import peel, text
 from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Sym, Value
 from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE, WIDTHS
-from gafixer.data.losses import HEAD_CLASS
+from gafixer.data.losses import BESIDE, HEAD_CLASS
 from gafixer.data.transformers import HEAD_NAME
 
 if TYPE_CHECKING:
@@ -179,6 +179,8 @@ def _tokens(around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...
 
 
 def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+    if isinstance(atom.part, str) and BESIDE.search(atom.part):
+        return Items.UNKNOWN, Variation.UNKNOWN, ()
     kind = _head_kind(atom, around)
     if kind in {"sample", "span"}:
         return Items.SAMPLES, Variation.FIXED, ()

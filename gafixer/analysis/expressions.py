@@ -10,6 +10,7 @@ from gafixer.analysis import algebra, calls, loops, reductions, training
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.spelling import depth
 from gafixer.analysis.values import (
+    MICROBATCHES,
     OPAQUE,
     Atom,
     Attr,
@@ -48,6 +49,7 @@ __all__ = ["attribute", "evaluate", "module_value"]
 
 #: Attributes that give the same tensor, or one with the same items.
 _SAME = frozenset({"data", "T", "mT", "real"})
+_UNKNOWN = Opaque | Sym | Attr | Item | Element | Called
 
 
 def evaluate(run: Interpreter, node: ast.expr) -> Value:
@@ -144,6 +146,8 @@ def attribute(run: Interpreter, base: Value, attr: str) -> Value:
         case Choice(options=options):
             # Whoever asks None for an attribute has tested that it isn't None.
             return algebra.choose(attribute(run, option, attr) for option in options if option != Const(None))
+        case _ if attr == "microbatches" and loops.brings_counts(base):
+            return MICROBATCHES
         case Instance():
             return _of_object(run, base, attr)
         case ModuleRef(name=path):
@@ -305,6 +309,8 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
     left, right = run.evaluate(node.left), run.evaluate(node.right)
     spot = run.spot(node)
     match node.op:
+        case ast.Add() if run.opens_tuples and isinstance(left, Sequence) and isinstance(right, _UNKNOWN):
+            return Sequence((*left.items, OPAQUE))
         case ast.Add():
             return algebra.add(left, right)
         case ast.Sub():

@@ -83,6 +83,8 @@ class Interpreter:
         self.relevant: dict[int, bool] = {}
         self.fuel = FUEL
         self.level = 0
+        #: A tuple that goes on with what is not known keeps what it begins with; only where one is looked into.
+        self.opens_tuples = False
         self._ids = 0
 
     # -- state ---------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
     from gafixer.analysis.values import Loops, Spot
 
-__all__ = ["append", "carried_over", "comprehension", "run_for", "run_while"]
+__all__ = ["append", "brings_counts", "carried_over", "comprehension", "run_for", "run_while"]
 
 #: Wrappers that give what they are given, one by one.
 _THROUGH = frozenset(
@@ -251,7 +251,7 @@ def _last(func: Value) -> str:
 
 def _element(source: Value, loop: int) -> Value:
     match source:
-        case _ if _brings_counts(source):
+        case _ if brings_counts(source):
             return Sequence((Element(source, loop), Sym("num_items")))
         case Listing(element=element):
             return element
@@ -265,13 +265,17 @@ def _element(source: Value, loop: int) -> Value:
             return Element(source, loop)
 
 
-def _brings_counts(source: Value) -> bool:
+#: Loaders of `gafixer.accumulate`, and of rewritten files in a private form.
+_COUNTED = frozenset({"WithNumItems", "CountedWindows"})
+
+
+def brings_counts(source: Value) -> bool:
     """Whether a loader yields each batch with its window's count: that of `gafixer.accumulate`, or its private form."""
     match source:
         case Instance(cls=cls):
-            return cls.name.lstrip("_") == "WithNumItems"
+            return cls.name.lstrip("_") in _COUNTED
         case Called(func=func):
-            return _last(func) == "WithNumItems"
+            return _last(func) in _COUNTED
         case _:
             return False
 

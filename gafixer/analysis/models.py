@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import algebra, calls
 from gafixer.analysis.interpreter import FUEL, Interpreter
-from gafixer.analysis.values import OPAQUE, Called, Choice, ClassRef, Instance, Kind, Mapping, Sequence
+from gafixer.analysis.values import (
+    OPAQUE,
+    Called,
+    Choice,
+    ClassRef,
+    Element,
+    Instance,
+    Item,
+    Kind,
+    Mapping,
+    Sequence,
+    Sym,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,6 +56,7 @@ def behind(atom: Atom, module: Module, project: Project) -> Iterator[Model]:
     if not isinstance(atom.of, Called):
         return
     run = Interpreter(project, module, set())
+    run.opens_tuples = True  # ``outputs = (loss,) + outputs[2:]``
     # Two scopes: a parameter that the call doesn't give has its default.
     run.scopes += [run.new_scope(module), run.new_scope(module)]
     for cls in itertools.islice(_named(run.names, module), _MOST):
@@ -78,7 +91,34 @@ def _forward(run: Interpreter, cls: ClassRef, call: Called) -> Value:
     obj = calls.instance(run, cls, (), {})
     if not isinstance(obj, Instance):
         return OPAQUE
-    return run.run_function(dataclasses.replace(forward, bound=obj), call.args, keywords)
+    args = tuple(map(_surely, call.args))
+    given = {name: _surely(value) for name, value in _spread_out(keywords).items()}
+    return run.run_function(dataclasses.replace(forward, bound=obj), args, given)
+
+
+def _spread_out(keywords: dict[str, Value]) -> dict[str, Value]:
+    """Arguments by name, those of a dict that is spread into the call among them; of several dicts what all have."""
+    match keywords.get("**"):
+        case Mapping() as only:
+            options = [only]
+        case Choice(options=parts) if all(isinstance(part, Mapping) for part in parts):
+            options = [part for part in parts if isinstance(part, Mapping)]
+        case _:
+            return keywords
+    *others, last = ({key: value for key, value in o.entries if isinstance(key, str)} for o in options)
+    shared = {key: value for key, value in last.items() if all(key in other for other in others)}
+    return shared | {name: value for name, value in keywords.items() if name != "**"}
+
+
+def _surely(value: Value) -> Value:
+    """What a call is given is there, even if it is not known what it is: a part of a batch."""
+    match value:
+        case Item() | Element():
+            return Sym("given", origin=value)
+        case Choice(options=options):
+            return Choice(tuple(map(_surely, options)))
+        case _:
+            return value
 
 
 def _takes(forward: Func, given: int, keywords: Iterable[str]) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, Call, Suspended
 from gafixer.analysis.spelling import text
-from gafixer.analysis.values import Author, Called, Sym
+from gafixer.analysis.values import Author, Called, Kind, Sym
+from gafixer.data.losses import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,6 +113,17 @@ class LossTerm:
     def varies(self) -> bool:
         """Whether there is reason to think that counts vary."""
         return self.variation in {Variation.CERTAIN, Variation.PROBABLE}
+
+    @property
+    def beside(self) -> bool:
+        """Whether this is a term beside the loss over the labels, as a router has one: each microbatch has one mean."""
+        match self.atom.kind:
+            case Kind.HEAD:
+                return isinstance(self.atom.part, str) and BESIDE.search(self.atom.part) is not None
+            case Kind.UNKNOWN:
+                return BESIDE.search(self.atom.name.rpartition(".")[2]) is not None
+            case _:
+                return False
 
     def divided_by(self, divisor: Divisor) -> list[Division]:
         """The divisions by this kind of divisor."""

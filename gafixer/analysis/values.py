@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gafixer.declared import OwnLoss
 
 __all__ = [
+    "MICROBATCHES",
     "OPAQUE",
     "Atom",
     "Attr",
@@ -402,3 +403,5 @@ Value: TypeAlias = (
 )
 
 OPAQUE = Opaque("not followed")
+#: How many microbatches the window at hand really has, as a loader that brings counts tells it.
+MICROBATCHES = Sym("microbatches")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
 from collections import defaultdict
@@ -25,6 +26,7 @@ from gafixer.codemod.plan import (
     Unwrap,
     Where,
 )
+from gafixer.codemod.text import LONG
 from gafixer.codemod.toplevel import with_top
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def rewrite(
         DeclinedError: a part's place could not be found.
     """
     module, locator = _parsed(tree)
-    change = _Change(locator, module)
+    change = _Change(tree, locator, module)
     for part in parts:
         change.take(part)
     changed = module.visit(change)
@@ -72,7 +74,8 @@ def _parsed(tree: Tree) -> tuple[cst.Module, Locator]:
 
 
 class _Change(cst.CSTTransformer):
-    def __init__(self, locator: Locator, module: cst.Module) -> None:
+    def __init__(self, tree: Tree, locator: Locator, module: cst.Module) -> None:
+        self._tree = tree
         self._locate = locator
         self._config = module.config_for_parsing
         self._expressions: dict[cst.CSTNode, list[Replace | Unwrap | Keyword | Spread]] = defaultdict(list)
@@ -117,7 +120,7 @@ class _Change(cst.CSTTransformer):
                     done = _operand(done, keep)
                 case Keyword(name=name, code=code):
                     assert isinstance(done, cst.CSTNode)
-                    done = with_keyword(done, name, code)
+                    done = with_keyword(done, name, code, _break_at(self._tree, part))
                 case Spread(name=name):
                     assert isinstance(done, cst.CSTNode)
                     done = with_spread(done, name)
@@ -200,6 +203,16 @@ class _Unstash(cst.CSTTransformer):
                 return found.with_changes(leading_lines=[*updated_node.leading_lines, *found.leading_lines])
             case _:
                 return updated_node
+
+
+def _break_at(tree: Tree, part: Keyword) -> int | None:
+    """The column of a call's first argument, where one more would make its last line too long."""
+    call = tree.expression(part.spot)
+    if not isinstance(call, ast.Call) or not tree.line(call).isascii():
+        return None
+    last = tree.line_at(call.end_lineno or call.lineno)
+    long = len(last) + len(f", {part.name}={part.code}") > LONG
+    return (call.func.end_col_offset or 0) + 1 if long and call.func.end_lineno == call.lineno else None
 
 
 def _blank_and_rest(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:

@@ -12,8 +12,11 @@ _NO_SPACE = cst.SimpleWhitespace("")
 _EQUAL = cst.AssignEqual(_NO_SPACE, _NO_SPACE)
 
 
-def with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
-    """The call with an argument given by name; one that is given already gets the new value."""
+def with_keyword(node: cst.CSTNode, name: str, code: str, column: int | None = None) -> cst.Call:
+    """The call with an argument given by name; one that is given already gets the new value.
+
+    A new one may be put on a line of its own, in a column.
+    """
     if not isinstance(node, cst.Call):
         raise DeclinedError("a loss call could not be located")
     value = cst.parse_expression(code)
@@ -22,7 +25,7 @@ def with_keyword(node: cst.CSTNode, name: str, code: str) -> cst.Call:
             args = list(node.args)
             args[position] = arg.with_changes(value=value)
             return node.with_changes(args=args)
-    return _with_argument(node, cst.Arg(value, cst.Name(name), _EQUAL))
+    return _with_argument(node, cst.Arg(value, cst.Name(name), _EQUAL), column)
 
 
 def with_spread(node: cst.CSTNode, name: str) -> cst.Call:
@@ -32,7 +35,7 @@ def with_spread(node: cst.CSTNode, name: str) -> cst.Call:
     return _with_argument(node, cst.Arg(cst.Name(name), star="**"))
 
 
-def _with_argument(node: cst.Call, new: cst.Arg) -> cst.Call:
+def _with_argument(node: cst.Call, new: cst.Arg, column: int | None = None) -> cst.Call:
     if not node.args:
         return node.with_changes(args=[new])
     *first, last = node.args
@@ -41,11 +44,13 @@ def _with_argument(node: cst.Call, new: cst.Arg) -> cst.Call:
         new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
         last = last.with_changes(comma=between, whitespace_after_arg=_NO_SPACE)
     else:
-        space = (
+        space: cst.BaseParenthesizableWhitespace = (
             first[-1].comma.whitespace_after
             if first and isinstance(first[-1].comma, cst.Comma)
             else cst.SimpleWhitespace(" ")
         )
+        if column is not None:
+            space = cst.ParenthesizedWhitespace(last_line=cst.SimpleWhitespace(" " * column))
         new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
         last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=_NO_SPACE)
     return node.with_changes(args=[*first, last, new])

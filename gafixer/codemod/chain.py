@@ -22,11 +22,15 @@ __all__ = ["Step", "bring", "callers", "calls_of", "climb"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call on the way from a loss to the function that runs backward; `foreign`: into another file."""
+    """One call on the way from a loss to the function that runs backward; `foreign`: into another file.
+
+    `spread` are the parameters that a ``**`` of the call is known to give.
+    """
 
     function: ast.FunctionDef | ast.AsyncFunctionDef
     call: ast.Call
     foreign: bool = False
+    spread: frozenset[str] = frozenset()
 
 
 def climb(tree: Tree, node: ast.AST, home: Function) -> tuple[tuple[Step, ...], ast.AST]:
@@ -174,7 +178,11 @@ def _arguments(step: Step) -> dict[str, ast.expr]:
         names = names[1:]
         if isinstance(call.func, ast.Attribute) and not step.foreign:
             given["self"] = call.func.value
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+    spread = [k.value for k in call.keywords if k.arg is None]
+    if len(spread) == 1 and step.spread:
+        given = {name: default for name, default in given.items() if name not in names}
+        given |= {n: ast.Subscript(spread[0], ast.Constant(n), ast.Load()) for n in names if n in step.spread}
+    elif any(isinstance(a, ast.Starred) for a in call.args) or spread:
         raise DeclinedError("the loss gets its arguments by * or **")
     given |= dict(zip(names, call.args, strict=False))
     given |= {k.arg: k.value for k in call.keywords if k.arg is not None}

@@ -19,7 +19,7 @@ from gafixer.findings import Applicability
 from gafixer.settings import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from gafixer.analysis.site import Division, Site
     from gafixer.analysis.values import Spot
@@ -54,11 +54,11 @@ def compose(tree: Tree, group: Iterable[tuple[Site, Iterable[Finding]]], strateg
         DeclinedError: a part can't be done, or two parts contradict each other.
     """
     sites = [(site, {f.code for f in said}) for site, said in group]
-    peers = frozenset(site.backward.spot for site, _ in sites)
+    peers = tuple(site for site, _ in sites)
     return merge([_of_site(tree, site, codes, peers, strategy) for site, codes in sites])
 
 
-def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot], strategy: Strategy) -> Plan:
+def _of_site(tree: Tree, site: Site, codes: set[str], peers: Sequence[Site], strategy: Strategy) -> Plan:
     if codes & _NONE:
         raise DeclinedError("there is no automatic fix for this")
     if "GA208" in codes:
@@ -92,7 +92,7 @@ def _of_site(tree: Tree, site: Site, codes: set[str], peers: frozenset[Spot], st
     return made
 
 
-def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy) -> Plan:
+def _divided(tree: Tree, site: Site, peers: Sequence[Site], strategy: Strategy) -> Plan:
     """Divide by the window's items where gradients, or the loss, can be touched.
 
     Raises:
@@ -111,7 +111,7 @@ def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy)
     match site.framework:
         case Framework.DEEPSPEED:
             return read_ahead(tree, site)
-        case Framework.TORCH | Framework.FABRIC if strategy is Strategy.READ_AHEAD:
+        case Framework.TORCH | Framework.FABRIC if strategy is Strategy.READ_AHEAD or _has_terms_beside(site, strategy):
             return read_ahead(tree, site)
         case Framework.LIGHTNING if site.backward.subject == AUTOMATIC:
             return in_hook(tree, site)
@@ -119,6 +119,11 @@ def _divided(tree: Tree, site: Site, peers: frozenset[Spot], strategy: Strategy)
             return in_handlers(tree, site)
         case _:
             return rescale(tree, site, peers)
+
+
+def _has_terms_beside(site: Site, strategy: Strategy) -> bool:
+    """Whether the gradients hold terms that another number divides: only the loss can keep them apart."""
+    return strategy is Strategy.AUTO and any(term.beside for term in site.terms)
 
 
 _ORDER = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]

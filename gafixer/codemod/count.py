@@ -17,6 +17,7 @@ __all__ = [
     "same_count",
     "selected",
     "stripped",
+    "told_twice",
     "unparsed",
 ]
 
@@ -145,6 +146,23 @@ class _Spelling(ast.NodeTransformer):
         self.generic_visit(node)
         node.left = stripped(node.left) if is_pure(node.left) else node.left
         return node
+
+
+#: What is longer and stands twice in a count gets a name.
+_LONG = 24
+
+
+def told_twice(assignment: str, taken: set[str]) -> list[str]:
+    """An assignment in which nothing long stands twice: it gets a name in an assignment before."""
+    (statement,) = ast.parse(assignment).body
+    assert isinstance(statement, ast.Assign)
+    codes = [ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, ast.expr)]
+    twice = max((c for c in codes if len(c) > _LONG and codes.count(c) > 1), key=len, default=None)
+    name = next((n for n in ("targets", "scored") if n not in taken), None)
+    if twice is None or name is None:
+        return [assignment]
+    whole = unparsed(statement.value).replace(unparsed(ast.parse(twice, mode="eval").body), name)
+    return [f"{name} = {unparsed(ast.parse(twice, mode='eval').body)}", f"{unparsed(statement.targets[0])} = {whole}"]
 
 
 def divisor_count(node: ast.expr) -> ast.expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from gafixer.analysis.windows import Shape
 from gafixer.codemod.helper import NAME
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Helper, Insert, Where
+from gafixer.codemod.text import indent, widest
 from gafixer.codemod.window import Layout, event_statement, first_of, parameters
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def dividing(tree: Tree, site: Site, place: Layout, loss: Summed, names: Names, 
     """Start the count, divide by it before the step, start it anew; the same where a flush steps."""
     given = parameters(tree, site, place, loss.node)
     accelerator = _accelerator(tree, place) if helper is Helper.ACCELERATE else ""
-    divide = f"{NAME}({accelerator}{given}, {names.window})"
+    divide = _fitted(tree, place, f"{accelerator}{given}, {names.window}")
     parts: set[Part] = set()
     match site.window.shape:
         case Shape.NESTED:
@@ -51,8 +53,16 @@ def dividing(tree: Tree, site: Site, place: Layout, loss: Summed, names: Names, 
             raise DeclinedError("the step is not in sight")
     parts |= _start(tree, site, place, names) | _restarts(tree, site, place, names)
     if site.window.flush is not None:
-        parts |= _flush(tree, site, place, divide)
+        parts |= _flush(tree, site, place, divide, names.window)
     return parts
+
+
+def _fitted(tree: Tree, place: Layout, given: str) -> str:
+    """The call of the helper, on several lines where it would be long."""
+    code = f"{NAME}({given})"
+    if place.step is None or place.step.col_offset + len(code) <= widest(tree):
+        return code
+    return f"{NAME}(\n{indent(tree)}{given}\n)"
 
 
 def _in_block(tree: Tree, site: Site, place: Layout, divide: str, names: Names) -> set[Part]:
@@ -101,7 +111,7 @@ def _when_syncing(tree: Tree, site: Site, place: Layout, divide: str, names: Nam
     first = first_of(tree, site, [s for s in block if s.lineno > place.backward.lineno], function)
     if first is None or not tree.alone(first):
         raise DeclinedError("the step is not beside backward")
-    code = f"if {accelerator}.sync_gradients:\n    {divide}\n    {names.window} = 0\n"
+    code = f"if {accelerator}.sync_gradients:\n{textwrap.indent(divide, '    ')}\n    {names.window} = 0\n"
     return {Insert(spot_of(tree, first), Where.BEFORE, code)}
 
 
@@ -171,7 +181,7 @@ def _start_in_init(tree: Tree, cls: ast.ClassDef, names: Names) -> set[Part]:
     return {Insert(spot_of(tree, init.body[-1]), Where.AFTER, f"{names.window} = 0")}
 
 
-def _flush(tree: Tree, site: Site, place: Layout, divide: str) -> set[Part]:
+def _flush(tree: Tree, site: Site, place: Layout, divide: str, name: str) -> set[Part]:
     """What the loop leaves over is divided by its own count; there may be nothing left."""
     assert site.window.flush is not None
     function = tree.function_of(place.loop) if place.loop is not None else place.home
@@ -182,7 +192,6 @@ def _flush(tree: Tree, site: Site, place: Layout, divide: str) -> set[Part]:
     first = first_of(tree, site, block, function) or statement
     if not tree.alone(first):
         raise DeclinedError("the flush shares its line with another statement")
-    name = divide.rpartition(", ")[2].rstrip(")")
     parent = tree.parent(statement)
     spot = spot_of(tree, first)
     again = place.shared is not None or any(isinstance(n, ast.For | ast.While) for n in tree.around(statement))
@@ -190,4 +199,4 @@ def _flush(tree: Tree, site: Site, place: Layout, divide: str) -> set[Part]:
         parts: set[Part] = {Insert(spot, Where.BEFORE, divide, 0)}
         return parts | ({Insert(spot, Where.BEFORE, f"{name} = 0", 1)} if again else set())
     reset = f"    {name} = 0\n" if again else ""
-    return {Insert(spot, Where.BEFORE, f"if {name}:\n    {divide}\n{reset}")}
+    return {Insert(spot, Where.BEFORE, f"if {name}:\n{textwrap.indent(divide, '    ')}\n{reset}")}

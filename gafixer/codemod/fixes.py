@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.codemod import edits, subjects
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gafixer.analysis.requirements import Target
+    from gafixer.analysis.site import Site
     from gafixer.codemod.subjects import Subject
     from gafixer.findings import Edit, Finding, Place
     from gafixer.settings import Settings
 
-__all__ = ["Fixer", "Key", "Said", "Texts"]
+__all__ = ["Conversion", "Fixer", "Key", "Said", "Texts"]
 
 #: What is said of a subject: all of it, and what remains after precedence.
 Said: TypeAlias = "tuple[Subject, tuple[Finding, ...], tuple[Finding, ...]]"
@@ -33,6 +34,15 @@ Key: TypeAlias = "tuple[str, Place]"
 Texts: TypeAlias = "Mapping[str, str]"
 #: Changed files -> what is said of the own one; the findings that are shown there, and those that others gained.
 Scan: TypeAlias = "Callable[[Texts], tuple[Sequence[Said], Sequence[Finding]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A loop that is to become one of another framework: its plan and what that does, or why there is none."""
+
+    site: Site
+    plan: Plan | None
+    message: str
 
 
 class Fixer:
@@ -92,6 +102,25 @@ class Fixer:
         if found is None:
             raise DeclinedError(f"{path} would be changed too, and is not among the files that are scanned")
         return found
+
+    def conversions(self, sites: Iterable[Site], said: Sequence[Said], shown: Sequence[Finding]) -> list[Conversion]:
+        """What comes of turning each site's loop into one of Accelerate: checked as fixes are."""
+        from gafixer.codemod.convert import accelerated
+
+        made = []
+        for site in sites:
+            key = subjects.key(site)
+            mine = {(f.code, f.place) for subject, _, kept in said if subjects.key(subject) == key for f in kept}
+            others = Counter(f.code for f in shown if (f.code, f.place) not in mine)
+            try:
+                plan = accelerated(self._tree, site)
+                more = self._check(self.apply([plan]), others)
+            except DeclinedError as reason:
+                made.append(Conversion(site, None, str(reason)))
+                continue
+            message = f"{', '.join(sorted(more))} would remain or come" if more else plan.message
+            made.append(Conversion(site, None if more else plan, message))
+        return made
 
     def _of_window(
         self, group: Sequence[Said], remaining: dict[Key, Finding], shown: Sequence[Finding]
@@ -189,10 +218,10 @@ class Fixer:
             raise DeclinedError("the file has another form of the helper")
         if self._settings.helpers is Helpers.IMPORT and not any(isinstance(part, Rewrite) for part in plan.parts):
             parts, line = imported(plan)
-            return rewrite(self._tree, parts, (), 1, (line,) if line else ())
+            return rewrite(self._tree, parts, (), 1, (*((line,) if line else ()), *plan.uses))
         top = added(plan.helper, self._tree) if plan.helper is not None else Added()
         functions = (*top.functions, *(text for text in plan.functions if not _defined(self._tree, text)))
-        imports = dict.fromkeys((*top.imports, *plan.imports))
+        imports = dict.fromkeys((*top.imports, *plan.imports, *plan.uses))
         return rewrite(self._tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
     def _check(self, new: Texts, expected: Counter[str]) -> Counter[str]:

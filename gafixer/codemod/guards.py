@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import algebra
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Plan, Replace
+from gafixer.codemod.text import indent, widest
 from gafixer.codemod.window import layout
 from gafixer.findings import Applicability
 
@@ -99,8 +100,23 @@ def flush(tree: Tree, site: Site, *, mended: bool) -> Plan:
     parent = tree.parent(test)
     if isinstance(parent, ast.BoolOp | ast.UnaryOp | ast.Compare):
         code = f"({code})"
+    elif isinstance(parent, ast.If) and parent.test is test:
+        code = _wrapped(tree, parent, code)
     parts = frozenset({Replace(spot_of(tree, test), code)})
     return Plan(parts, Applicability.UNSAFE, "Step what the loop leaves over")
+
+
+def _wrapped(tree: Tree, choice: ast.If, code: str) -> str:
+    """A condition of two parts on two lines, where one would be too long with what stands behind it."""
+    end = tree.line_at(choice.test.end_lineno or choice.lineno)
+    behind = len(end.encode()) - (choice.test.end_col_offset or 0)
+    if choice.test.col_offset + len(code) + behind <= widest(tree):
+        return code
+    margin = " " * choice.col_offset
+    word = " or " if " or " in code else " and "
+    first, _, second = code.rpartition(word)
+    more = f"{margin}{indent(tree)}"
+    return f"(\n{more}{first}\n{more}{word.strip()} {second}\n{margin})"
 
 
 def _comparison(tree: Tree, modulo: ast.BinOp) -> ast.expr:

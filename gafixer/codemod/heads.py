@@ -31,6 +31,8 @@ _LOSS_TYPES = re.compile("|".join(LOSS_TYPES))
 #: Their loss shifts the labels, and from 5.10 on Trainer counts them shifted.
 _SHIFTING = frozenset({"ForCausalLM", "ForConditionalGeneration"})
 _SHIFTED_COUNT = "5.10"
+#: The release that began to hand models a count, by a parameter called `loss_kwargs`; then by any `**kwargs`.
+_FIRST, _ANY_KWARGS = "4.46", "4.47"
 
 
 def mend(tree: Tree, head: HeadSite, codes: set[str], target: Target) -> Plan:
@@ -49,6 +51,7 @@ def mend(tree: Tree, head: HeadSite, codes: set[str], target: Target) -> Plan:
             raise DeclinedError("the switch is set elsewhere")
         flipped: frozenset[Part] = frozenset({Replace(spot_of(tree, statement.value), "True")})
         return Plan(flipped, Applicability.UNSAFE, "Let the switch say what the loss does")
+    _refuse_uncounted(head, target)
     refuse_again(target)
     try:
         return _divided(tree, head, forward, target)
@@ -57,6 +60,19 @@ def mend(tree: Tree, head: HeadSite, codes: set[str], target: Target) -> Plan:
             raise
         parts = in_body(tree, cls, "accepts_loss_kwargs = False")
         return Plan(parts, Applicability.UNSAFE, f"Tell Trainer that this loss is a plain mean ({reason})")
+
+
+def _refuse_uncounted(head: HeadSite, target: Target) -> None:
+    """A release that hands the head no count leaves it nothing to divide by.
+
+    Raises:
+        DeclinedError: the releases that are meant are such.
+    """
+    counts = requirements.since(target.newest, _ANY_KWARGS) or (
+        requirements.since(target.newest, _FIRST) and head.kwargs == "loss_kwargs"
+    )
+    if not counts:
+        raise DeclinedError(f"Trainer of {target.name} hands this head no count to divide by")
 
 
 def _starts(node: ast.AST, head: HeadSite) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gafixer.codemod.plan import Helper, Insert, Replace
+from gafixer.codemod.text import LONG
 
 if TYPE_CHECKING:
     from gafixer.codemod.plan import Part, Plan
@@ -79,7 +80,7 @@ def added(helper: Helper, tree: Tree) -> Added:
 
 def imported(plan: Plan) -> tuple[frozenset[Part], str]:
     """The parts of a plan with the public functions in the place of private ones, and the import of these."""
-    names = {PER_RANK: "items_per_rank", "_WithNumItems": "WithNumItems"}
+    names = {PER_RANK: "items_per_rank", "_WithNumItems": "WithNumItems", "_CountedWindows": "CountedWindows"}
     if plan.helper is not None:
         names[NAME] = _PUBLIC[plan.helper]
     used: set[str] = set()
@@ -143,6 +144,10 @@ def _typed(text: str, tree: Tree) -> tuple[str, list[str]]:
     head = head.replace("accelerator,", "accelerator: Accelerator,")
     head = head.replace("parameters,", "parameters: Iterable[torch.nn.Parameter],")
     head = head.replace("num_items):", f"num_items: {union}) -> {'float' if PER_RANK in head else 'None'}:")
+    if len(head) > LONG:
+        name, _, rest_of_it = head.partition("(")
+        given, _, returned = rest_of_it.rpartition(")")
+        head = f"{name}(\n    {given}\n){returned}"
     needs = "Iterable" in head and not tree.is_global("Iterable")
     return f"{head}\n{rest}", ["from collections.abc import Iterable"] if needs else []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from gafixer.codemod.count import (
     unparsed,
 )
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
-from gafixer.codemod.scored import kinds, labels_count
+from gafixer.codemod.scored import kinds, known_keys, labels_count, made_in_project
 from gafixer.codemod.tree import Tree, spelled, spot_of
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
     Raises:
         DeclinedError: it may be models of several kinds, or an output that isn't the model's loss.
     """
-    if isinstance(term.atom.part, str) and _BESIDE.search(term.atom.part):
+    if term.beside:
         raise DeclinedError(
             f"`{term.atom.part}` has a denominator of its own: the head's loss alone is one over its labels"
         )
@@ -178,23 +177,23 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
     for away, named in enumerate(kinds(tree, site, call)):
         options = {labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named}
         for model in models:
-            if model.away <= away and (made := _of_model(model, call)) is not None:
+            if model.away <= away and (made := _of_model(tree, model, call)) is not None:
                 options.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
         if len(options) > 1:
             raise DeclinedError("models of several kinds are in sight: it is not clear which labels are scored")
         for count, assumed in options.items():
             return Summed(frozenset(), count, here, boxed=True, assumed=assumed)
+    if "labels" not in tree.source and made_in_project(tree, site, call):
+        raise DeclinedError("it is not in sight which labels the model scores")
     shifts = "that the head shifts its labels, as causal language models do"
     return Summed(frozenset(), labels_count(tree, call, "shifted"), here, boxed=True, assumed=shifts)
 
 
-#: Outputs beside a head's loss.
-_BESIDE = re.compile(r"aux|router|z_loss|balanc|moe|mtp", re.IGNORECASE)
-
-
-def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
+def _of_model(tree: Tree, model: ModelLoss, call: ast.Call) -> Summed | None:
     """What a model's forward averages over, in words of the call; None where that can't be said."""
     files = dict(model.files)
+    spread = [k.value for k in call.keywords if k.arg is None]
+    keys = frozenset(known_keys(tree, spread[0])) if len(spread) == 1 else frozenset[str]()
     try:
         terms = []
         for term in model.terms:
@@ -207,7 +206,7 @@ def _of_model(model: ModelLoss, call: ast.Call) -> Summed | None:
             if node is None or forward is None:
                 return None
             inner, _ = climb(other, node, forward)
-            terms.append(_counted(other, term, node, (*inner, Step(forward, call, foreign=True)), call))
+            terms.append(_counted(other, term, node, (*inner, Step(forward, call, foreign=True, spread=keys)), call))
         return merged([replace(t, parts=frozenset(), boxed=True) for t in terms])
     except DeclinedError:
         return None

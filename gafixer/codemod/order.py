@@ -286,7 +286,9 @@ def backward_out(tree: Tree, site: Site) -> Plan:
 def step_out(tree: Tree, site: Site) -> Plan:
     """Step after the loop over the window's microbatches."""
     place = layout(tree, site)
-    if place.loop is None or place.step is None or place.shared is not None or len(site.window.outer) < 1:
+    # A loop of a length of its own is over a window; one over all that a loader has is not.
+    window = site.window.loop is not None and site.window.loop.trips is not None and len(site.window.outer) > 0
+    if place.loop is None or place.step is None or place.shared is not None or not window:
         raise DeclinedError("whether to accumulate or to drop the division is the author's choice")
     block = place.loop.body
     first = tree.within(place.step, block)

@@ -151,8 +151,9 @@ Part: TypeAlias = Replace | Unwrap | Keyword | Spread | Parameter | Remove | Rew
 class Plan:
     """All that is done for one window. Each part says by its spot in which file.
 
-    `functions` and `imports` go to the top level of the window's own file, besides the helper and what it needs. `left`
-    are codes of what is left, as the message says.
+    `functions` and `imports` go to the top level of the window's own file, besides the helper and what it needs; `uses`
+    are imports that the rewritten code itself needs, wherever its functions are. `left` are codes of what is left, as
+    the message says.
     """
 
     parts: frozenset[Part]
@@ -161,6 +162,7 @@ class Plan:
     helper: Helper | None = None
     functions: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
     left: frozenset[str] = frozenset()
 
 
@@ -181,8 +183,10 @@ def merge(plans: Iterable[Plan]) -> Plan:
     message = "; ".join(dict.fromkeys(plan.message for plan in kept))
     functions = dict.fromkeys(text for plan in kept for text in plan.functions)
     imports = dict.fromkeys(line for plan in kept for line in plan.imports)
+    uses = dict.fromkeys(line for plan in kept for line in plan.uses)
     left = frozenset(code for plan in kept for code in plan.left)
-    return Plan(parts, worst, message, next(iter(helpers), None), tuple(functions), tuple(imports), left)
+    helper = next(iter(helpers), None)
+    return Plan(parts, worst, message, helper, tuple(functions), tuple(imports), tuple(uses), left)
 
 
 def _check(parts: frozenset[Part]) -> None:

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import ast
-import copy
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import EventKind, Framework
 from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author
-from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
-from gafixer.codemod.count import stripped, unparsed
+from gafixer.codemod.beside import apart
 from gafixer.codemod.division import dropped
+from gafixer.codemod.drawn import drawn, engine_steps, names_in, own_steps
 from gafixer.codemod.loss import merged, spot_of, summed
-from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Plan, Replace, Where
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Plan, Replace, Unwrap, Where
 from gafixer.codemod.rescale import going_backward
-from gafixer.codemod.text import indent
-from gafixer.codemod.tree import spelled
+from gafixer.codemod.text import widest, with_arguments
 from gafixer.codemod.window import Layout
 from gafixer.findings import Applicability
 
 if TYPE_CHECKING:
-    from gafixer.analysis.site import Division, Site
+    from collections.abc import Sequence
+
+    from gafixer.analysis.site import Division, LossTerm, Site
+    from gafixer.analysis.values import Spot
     from gafixer.codemod.loss import Summed
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree
 
-__all__ = ["WITH_COUNT", "private_form", "read_ahead"]
+__all__ = ["WITH_COUNT", "going_in", "private_form", "read_ahead"]
 
 WITH_COUNT = "_WithNumItems"
 _TEXT = f'''\
@@ -39,9 +40,10 @@ class {WITH_COUNT}:
     next epoch's first batches, and each part weighs by its length.
     """
 
-    def __init__(self, loader, steps, count, restarts=False):
+    def __init__(self, loader, steps, count, restarts=False, start=0):
         self.loader, self.steps, self.count, self.restarts = loader, steps, count, restarts
-        self.done = 0
+        self.start = self.done = start
+        self.microbatches = steps
 
     def __len__(self):
         return len(self.loader)
@@ -52,22 +54,19 @@ class {WITH_COUNT}:
     def __iter__(self):
         batches = iter(self.loader)
         if self.restarts:
-            self.done = 0
+            self.done = self.start
         while window := list(itertools.islice(batches, self.steps - self.done % self.steps)):
             num_items = float(sum(self.count(batch) for batch in window))
             if dist.is_initialized():
                 total = torch.tensor(num_items, device="cuda" if dist.get_backend() == "nccl" else "cpu")
                 dist.all_reduce(total)
                 num_items = total.item() / dist.get_world_size()
-            share = 1.0 if self.restarts else len(window) / self.steps
-            num_items = num_items / share or 1.0
+            self.microbatches = len(window) if self.restarts else self.steps
+            num_items = num_items * self.microbatches / len(window) or 1.0
             for batch in window:
                 self.done += 1
                 yield batch, num_items
 '''
-_LONGEST = 110
-#: What a loop may draw through.
-_THROUGH = frozenset({"enumerate", "tqdm", "iter", "track", "trange", "notebook_tqdm", "progress_bar"})
 
 
 def read_ahead(tree: Tree, site: Site) -> Plan:
@@ -84,17 +83,23 @@ def read_ahead(tree: Tree, site: Site) -> Plan:
     loop = next((n for n in tree.around(call) if isinstance(n, ast.For) and tree.function_of(n) is home), None)
     if backward is None or loop is None or not tree.alone(backward):
         raise DeclinedError("the loop over microbatches is not in sight")
-    if any(t.scale is not Scale.MEAN for t in site.terms) or not site.terms:
+    beside = [t for t in site.terms if t.beside]
+    items = [t for t in site.terms if not t.beside]
+    if any(t.scale is not Scale.MEAN for t in items) or not items:
         raise DeclinedError("a part of the loss could not be followed")
     if site.others:
         raise DeclinedError("on other ways to backward the loss is another one")
     if len({e.spot for e in site.happening(EventKind.BACKWARD) if tree.at(e.spot)}) > 1:
         raise DeclinedError("several losses go backward in this window")
-    loss = merged([summed(tree, site, term, home, call) for term in site.terms])
-    names = _names(tree, home)
-    steps = _engine_steps(tree, call) if site.framework is Framework.DEEPSPEED else _own_steps(tree, site, loop)
-    parts = _drawn(tree, loop, loss, names, steps)
-    parts |= _weighed(tree, site, Layout(home, backward, call, loop, None, None, None), loss, names)
+    loss = merged([summed(tree, site, term, home, call) for term in items])
+    if beside:  # what is left whole can be told from what is added to it
+        loss = replace(loss, boxed=True, parts=frozenset())
+    names = names_in(tree, home)
+    steps = engine_steps(tree, call) if site.framework is Framework.DEEPSPEED else own_steps(tree, site, loop)
+    given = f"{ast.unparse(steps.code)}, {{count}}{', restarts=True' if steps.restarts else ''}"
+    given += f", start={steps.start}" if steps.start else ""
+    parts, _ = drawn(tree, loop, loss.count, names, steps, f"{WITH_COUNT}({{loader}}, {given})")
+    parts |= _weighed(tree, site, Layout(home, backward, call, loop, None, None, None), loss, names, beside)
     said = "Divide each loss by the window's number of items, which the loader brings along"
     assumed = loss.assumed or "that nothing else draws from the loader"
     imports = ("import itertools", "import torch", "import torch.distributed as dist")
@@ -117,164 +122,24 @@ def _has(tree: Tree, line: str) -> bool:
     return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
 
 
-def _names(tree: Tree, home: ast.AST) -> dict[str, str]:
-    """Names for the window's count, the microbatch's own, and the loader that yields counts."""
-    taken = tree.taken(home)
-    wanted = {"window": ("num_items", "window_items"), "own": ("items", "batch_items"), "loader": ("counted_batches",)}
-    found = {key: next((n for n in choice if n not in taken), "") for key, choice in wanted.items()}
-    if not all(found.values()):
-        raise DeclinedError("the function has a num_items of its own")
-    return found
-
-
-# -- what the loop draws ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """Code for the microbatches of a window, and whether each epoch begins a window."""
-
-    code: ast.expr
-    restarts: bool
-
-
-def _engine_steps(tree: Tree, call: ast.Call) -> _Steps:
-    assert isinstance(call.func, ast.Attribute)
-    code = f"{tree.text(call.func.value)}.gradient_accumulation_steps()"
-    return _Steps(ast.parse(code, mode="eval").body, restarts=False)
-
-
-def _own_steps(tree: Tree, site: Site, loop: ast.For) -> _Steps:
-    """The steps as the guard has them: ``(i + 1) % steps == 0``.
-
-    Raises:
-        DeclinedError: windows don't end by such a guard in the loop.
-    """
-    guard = site.window.guard
-    test = tree.expression(guard.spot) if guard is not None and site.window.shape is Shape.GUARDED else None
-    found = [n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)] if test else []
-    if len(found) != 1 or not tree.contains(loop, found[0]):
-        raise DeclinedError("it is not in sight how many microbatches a window has")
-    counters = {n.id for n in ast.walk(found[0].left) if isinstance(n, ast.Name)}
-    index = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else None
-    if len(counters) == 1 and isinstance(index, ast.Name) and index.id in counters and _from_start(loop, found[0].left):
-        return _Steps(found[0].right, restarts=True)
-    outer = [n for n in tree.around(loop) if isinstance(n, ast.For | ast.While) and n is not loop]
-    for name in counters:
-        begun = [s for s in tree.assignments(tree.function_of(loop), name) if isinstance(s, ast.Assign)]
-        if len(begun) != 1 or tree.contains(loop, begun[0]):
-            raise DeclinedError("it is not in sight where windows begin")
-        anew = bool(outer) and tree.contains(outer[0], begun[0])
-        return _Steps(found[0].right, restarts=anew or site.window.flush is not None)
-    raise DeclinedError("it is not in sight where windows begin")
-
-
-def _from_start(loop: ast.For, counted: ast.expr) -> bool:
-    """Whether an index counts microbatches from 1: ``i + 1``, or ``i`` of ``enumerate(loader, 1)``."""
-    match loop.iter:
-        case ast.Call(args=[_], keywords=[]):
-            return isinstance(counted, ast.BinOp)
-        case (
-            ast.Call(args=[_, ast.Constant(value=1)])
-            | ast.Call(args=[_], keywords=[ast.keyword(arg="start", value=ast.Constant(value=1))])
-        ):
-            return isinstance(counted, ast.Name)
-        case _:
-            return False
-
-
-def _drawn(tree: Tree, loop: ast.For, loss: Summed, names: dict[str, str], steps: _Steps) -> set[Part]:
-    loader, target = _loader(loop)
-    if isinstance(loader, ast.Call) and spelled(loader.func) in {"range", "zip"}:
-        raise DeclinedError("the loop does not draw from a loader")
-    count = _of_batch(tree, loop, target, loss.count)
-    anchor = _outside(tree, loop, loader, steps.code)
-    given = f"{tree.text(loader)}, {ast.unparse(steps.code)}, {count}{', restarts=True' if steps.restarts else ''}"
-    made = f"{names['loader']} = {WITH_COUNT}({given})"
-    if len(made) + loop.col_offset > _LONGEST:
-        made = f"{names['loader']} = {WITH_COUNT}(\n{indent(tree)}{given}\n)"
-    text = tree.text(target)
-    drawn = f"{text if not isinstance(target, ast.Tuple) or text.startswith('(') else f'({text})'}, {names['window']}"
-    if target is not loop.target:
-        drawn = f"({drawn})"
-    return {
-        Insert(spot_of(tree, anchor), Where.BEFORE, made),
-        Replace(spot_of(tree, loader), names["loader"]),
-        Replace(spot_of(tree, target), drawn),
-    }
-
-
-def _loader(loop: ast.For) -> tuple[ast.expr, ast.expr]:
-    """What a loop draws from, and what takes the batch."""
-    here, target = loop.iter, loop.target
-    while isinstance(here, ast.Call) and here.args:
-        last = (spelled(here.func) or "").rpartition(".")[2]
-        if last not in _THROUGH:
-            break
-        if last == "enumerate":
-            if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
-                raise DeclinedError("what the loop draws is not taken apart")
-            target = target.elts[1]
-        here = here.args[0]
-    return here, target
-
-
-def _outside(tree: Tree, loop: ast.For, *used_in: ast.expr) -> ast.stmt:
-    """The outermost loop before which the loader is known: windows go on from epoch to epoch."""
-    home = tree.function_of(loop)
-    used = {spelled(n) for node in used_in for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute)}
-    anchor: ast.stmt = loop
-    for outer in tree.around(loop):
-        if isinstance(outer, ast.For | ast.While) and tree.function_of(outer) is home:
-            if any(key is not None and tree.assignments(outer, key) for key in used):
-                break
-            anchor = outer
-    return anchor
-
-
-def _of_batch(tree: Tree, loop: ast.For, target: ast.expr, count: str) -> str:
-    """The count as a function of what the loader yields."""
-    match target:
-        case ast.Name(id=name):
-            given: dict[str, str] = {name: name}
-            parameter = name
-        case ast.Tuple(elts=elements) if all(isinstance(e, ast.Name) for e in elements):
-            parameter = "batch"
-            given = {e.id: f"batch[{i}]" for i, e in enumerate(elements) if isinstance(e, ast.Name)}
-        case _:
-            raise DeclinedError("what the loop draws is taken apart in a way that is not known")
-    body = _InBatch(tree, loop, given).visit(ast.parse(count, mode="eval").body)
-    return f"lambda {parameter}: {unparsed(body)}"
-
-
-class _InBatch(ast.NodeTransformer):
-    """Puts what names were made of in their place, until all is in terms of the batch."""
-
-    def __init__(self, tree: Tree, loop: ast.For, given: dict[str, str]) -> None:
-        self._tree, self._loop, self._given = tree, loop, given
-        self._active: set[str] = set()
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name that the loop binds."""
-        if node.id in self._given:
-            return ast.parse(self._given[node.id], mode="eval").body
-        made = self._tree.assignments(self._loop, node.id)
-        if not made:
-            return node
-        values = {ast.dump(s.value): s.value for s in made if isinstance(s, ast.Assign) and len(s.targets) == 1}
-        if len(values) != 1 or len(values) != len(made) or node.id in self._active:
-            raise DeclinedError(f"`{node.id}` is not known before the batch is used")
-        (value,) = values.values()
-        self._active.add(node.id)
-        found: ast.expr = self.visit(copy.deepcopy(stripped(value)))
-        self._active.discard(node.id)
-        return found
-
-
 # -- what goes backward ----------------------------------------------------------------------------------------------
 
 
-def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str]) -> set[Part]:
+def _weighed(
+    tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str], beside: Sequence[LossTerm]
+) -> set[Part]:
+    total, terms, parts = going_in(tree, site, place, loss, names, beside)
+    code = " + ".join([f"{total} / {names['window']}", *(f"{term} / {names['loader']}.microbatches" for term in terms)])
+    parts |= _handed_in(tree, place, going_backward(place.call), code)
+    if site.framework is Framework.DEEPSPEED:
+        parts.add(Keyword(spot_of(tree, place.call), "scale_wrt_gas", "False"))
+    return parts
+
+
+def going_in(
+    tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[str, str], beside: Sequence[LossTerm] = ()
+) -> tuple[str, tuple[str, ...], set[Part]]:
+    """Code for the microbatch's sum where backward runs, and for the terms beside it; nothing else divides them."""
     value = going_backward(place.call)
     divisions = _divisions(site)
     parts: set[Part] = set(loss.parts)
@@ -287,24 +152,83 @@ def _weighed(tree: Tree, site: Site, place: Layout, loss: Summed, names: dict[st
                 parts |= dropped(tree, division)
     told = reports.reads(tree, place, loss, divisions, names["own"])
     parts |= told
-    code = (
-        tree.text(kept)
-        if isinstance(kept, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-        else f"({tree.text(kept)})"
-    )
+    kept, parts = _taken_apart(tree, value, kept, parts)
+    terms: tuple[str, ...] = ()
+    code, parts = _written(tree, value, kept, parts)
+    if beside:
+        found = apart(tree, place, kept, divisions, beside)
+        parts |= found.parts
+        code, terms = found.items, found.beside
     if loss.boxed:
         code = f"{code} * {names['own']}"
-    code = f"{code} / {names['window']}"
-    parts.add(Replace(spot_of(tree, value), f"({code})" if isinstance(tree.parent(value), ast.Attribute) else code))
-    if site.framework is Framework.DEEPSPEED:
-        parts.add(Keyword(spot_of(tree, place.call), "scale_wrt_gas", "False"))
     if loss.boxed or told:
         made = tree.statement_of(loss.node)
         assert made is not None
         inside = made is place.backward or not tree.alone(made)
         where = (spot_of(tree, place.backward), Where.BEFORE) if inside else (spot_of(tree, made), Where.AFTER)
         parts.add(Insert(*where, f"{names['own']} = {loss.count}"))
-    return parts
+    return code, terms, parts
+
+
+def _taken_apart(tree: Tree, value: ast.expr, kept: ast.expr, parts: set[Part]) -> tuple[ast.expr, set[Part]]:
+    """What is kept of a value that itself is a division: it is written anew, so nothing else may change it."""
+    whole = [p for p in parts if isinstance(p, Unwrap) and p.spot == spot_of(tree, value)]
+    for part in whole:
+        match part.keep, value:
+            case Operand.LEFT, ast.BinOp(left=operand):
+                kept = operand
+            case Operand.RIGHT, ast.BinOp(right=operand):
+                kept = operand
+            case Operand.ARGUMENT, ast.Call(args=[operand, *_]):
+                kept = operand
+            case Operand.RECEIVER, ast.Call(func=ast.Attribute(value=operand)):
+                kept = operand
+            case _:
+                raise DeclinedError("the division has a form that can't be taken apart")
+    return kept, parts - set(whole)
+
+
+def _written(tree: Tree, value: ast.expr, kept: ast.expr, parts: set[Part]) -> tuple[str, set[Part]]:
+    """The code of an operand, with the arguments that calls in it get: it is written anew.
+
+    Raises:
+        DeclinedError: more than arguments would change in it.
+    """
+    outer = spot_of(tree, value)
+    inside = {p for p in parts if not isinstance(p, Insert) and _is_inside(p.spot, outer)}
+    added = {
+        call: f"{p.name}={p.code}"
+        for p in inside
+        if isinstance(p, Keyword)
+        for call in tree.at(p.spot)
+        if isinstance(call, ast.Call)
+    }
+    if len(added) < len(inside):
+        raise DeclinedError("what goes backward is computed in the same expression")
+    text = with_arguments(tree, kept, added) if added else tree.text(kept)
+    plain = isinstance(kept, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return (text if plain else f"({text})"), parts - inside
+
+
+def _is_inside(spot: Spot, outer: Spot) -> bool:
+    start, end = (spot.row, spot.column), (spot.end_row, spot.end_column)
+    return (outer.row, outer.column) <= start and end <= (outer.end_row, outer.end_column)
+
+
+def _handed_in(tree: Tree, place: Layout, value: ast.expr, code: str) -> set[Part]:
+    """Let other code go backward; in a line of its own where it would be too long."""
+    width = (value.end_col_offset or 0) - value.col_offset
+    line = tree.line(place.backward)
+    if place.backward.lineno == place.backward.end_lineno and len(line) + len(code) - width > widest(tree):
+        name = next((n for n in _LOSSES if n not in tree.taken(place.home)), None)
+        if name is None:
+            raise DeclinedError(f"the function has a `{_LOSSES[0]}` of its own")
+        here = spot_of(tree, place.backward)
+        return {Insert(here, Where.BEFORE, f"{name} = {code}", 2), Replace(spot_of(tree, value), name)}
+    return {Replace(spot_of(tree, value), f"({code})" if isinstance(tree.parent(value), ast.Attribute) else code)}
+
+
+_LOSSES = ("window_loss", "share_of_window")
 
 
 def _divisions(site: Site) -> list[Division]:
@@ -316,6 +240,8 @@ def _divisions(site: Site) -> list[Division]:
                 continue
             if division.divisor is Divisor.LOCAL_ITEMS and term.atom.reduction.value != "mean":
                 continue
+            if term.beside and division.divisor is not Divisor.STEPS:
+                continue  # its own weight
             if division.divisor is not Divisor.STEPS or division.power > 0:
                 raise DeclinedError(f"the loss is also scaled by {division.name}")
             found[division.spot] = division

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.events import Branch, EventKind, Framework
@@ -11,14 +11,14 @@ from gafixer.analysis.site import Divisor, Scale
 from gafixer.analysis.values import Author, Kind
 from gafixer.analysis.windows import Shape
 from gafixer.codemod import reports
+from gafixer.codemod.alias import alias_of, through_alias
 from gafixer.codemod.carried import COUNT
-from gafixer.codemod.count import same_count
+from gafixer.codemod.count import same_count, told_twice
 from gafixer.codemod.dividing import Names, dividing
 from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
-from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Remove, Replace, Unwrap, Where
-from gafixer.codemod.tree import spelled
-from gafixer.codemod.window import Layout, event_statement, layout
+from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
+from gafixer.codemod.window import Layout, event_statement, layout, parameters
 from gafixer.findings import Applicability
 
 if TYPE_CHECKING:
@@ -34,17 +34,18 @@ __all__ = ["going_backward", "rescale"]
 _WRONG = {Divisor.STEPS, Divisor.SAMPLES, Divisor.LOCAL_ITEMS}
 
 
-def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
+def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     """The plan that puts one division by the window's items in the place of all others.
 
-    `peers` are the backward calls of the window: this one, and its alternatives in other arms of a condition.
+    `peers` are the sites of the window: this one, its alternatives in other arms of a condition, and those of other
+    losses over the same items.
 
     Raises:
         DeclinedError: something that it needs is not in sight.
     """
     place = layout(tree, site)
     _refuse(site, place)
-    _alone(site, peers)
+    counted = _alone(site, peers)
     divisions = _divisions(site)
     losses = _losses(tree, site, place)
     boxed = losses[0].boxed
@@ -53,20 +54,24 @@ def rescale(tree: Tree, site: Site, peers: frozenset[Spot]) -> Plan:
         _at_backward(tree, place, divisions)
         names = replace(names, own=COUNT)
     parts = {part for loss in losses for part in (*loss.parts, *loss.counting)}
-    alias = next((a for d in divisions if (a := _alias(tree, site, place, d)) is not None), None)
+    alias = next((a for d in divisions if (a := alias_of(tree, site, place, d)) is not None), None)
     for division in divisions:
         if alias is None or division.spot != alias.division:
             parts |= dropped(tree, division)
     told = {part for loss in losses for part in reports.reads(tree, place, loss, divisions, names.own)}
     parts |= told
     own = boxed or bool(told) or len({loss.count for loss in losses}) > 1
-    parts |= _counting(tree, site, place, losses, names, own=own)
+    if counted is None:
+        parts |= _counting(tree, site, place, losses, names, own=own)
+    else:
+        parts |= _counted_before(tree, site, place, losses, names, counted, own=own)
     if alias is not None:
-        parts |= _through_alias(tree, place, alias, names.own, boxed=boxed)
+        parts |= through_alias(tree, place, alias, names.own, boxed=boxed)
     elif boxed:
         parts = _multiplied(tree, site, place, parts, names.own)
     helper = _helper(site)
-    parts |= dividing(tree, site, place, losses[0], names, helper)
+    if counted is None:
+        parts |= dividing(tree, site, place, losses[0], names, helper)
     assumed = "; ".join(dict.fromkeys(loss.assumed for loss in losses if loss.assumed))
     applicability = Applicability.SAFE if not assumed and not _has_head(site) else Applicability.UNSAFE
     return Plan(frozenset(parts), applicability, _message(assumed), helper)
@@ -145,22 +150,31 @@ def _refuse(site: Site, place: Layout) -> None:
         raise DeclinedError("the loss is added up over the window before backward")
 
 
-def _alone(site: Site, peers: frozenset[Spot]) -> None:
-    """One count divides all gradients of the window, so all must come from this loss.
+def _alone(site: Site, peers: Sequence[Site]) -> Site | None:
+    """One count divides all gradients of the window, so all must come from losses over the items that it counts.
+
+    Gives the site that counts them where this one does not: another loss of the microbatch goes backward before.
 
     Raises:
-        DeclinedError: they don't.
+        DeclinedError: gradients come from something else.
     """
     around = {f.spot: f.holds for f in site.backward.frames if isinstance(f, Branch)}
     loop = site.window.loop
+    known = {peer.backward.spot: peer for peer in peers}
+    before: list[Site] = []
     for event in site.happening(EventKind.BACKWARD):
         if event.spot == site.backward.spot or (loop is not None and loop.id not in {f.id for f in event.loops}):
             continue
         apart = any(isinstance(f, Branch) and around.get(f.spot, f.holds) != f.holds for f in event.frames)
-        if not apart:
-            raise DeclinedError("several losses go backward in this window")
-        if event.spot not in peers:
-            raise DeclinedError("another arm of the condition around backward could not be followed")
+        if event.spot not in known:
+            raise DeclinedError(
+                "another arm of the condition around backward could not be followed"
+                if apart
+                else "several losses go backward in this window"
+            )
+        if not apart and event.spot < site.backward.spot:
+            before.append(known[event.spot])
+    return min(before, key=lambda peer: peer.backward.spot, default=None)
 
 
 def _divisions(site: Site) -> list[Division]:
@@ -192,49 +206,6 @@ def _at_backward(tree: Tree, place: Layout, divisions: Sequence[Division]) -> No
         here = next(iter(tree.at(division.spot)), None) if division.spot is not None else None
         if here is None or tree.function_of(here) is not place.home:
             raise DeclinedError("the loss is computed and divided far from backward")
-
-
-@dataclass(frozen=True, slots=True)
-class _Alias:
-    """``scaled = loss / steps``, where nothing but backward reads `name`: the statement, and what is divided in it."""
-
-    name: str
-    statement: ast.stmt
-    division: Spot
-    divided: ast.expr
-
-
-def _alias(tree: Tree, site: Site, place: Layout, division: Division) -> _Alias | None:
-    """The name that a division gives the loss for backward alone."""
-    assert division.spot is not None
-    statement = tree.statement(division.spot)
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=ast.Div()) as value) if (
-            spot_of(tree, value) == division.spot and spelled(left) not in {None, name} and division.via is None
-        ):
-            pass
-        case _:
-            return None
-    backwards = [event_statement(tree, e, place.home) for e in site.happening(EventKind.BACKWARD)]
-    reads = [tree.statement_of(read) for read in tree.reads(place.home, name)]
-    changed = [s for s in tree.assignments(place.home, spelled(left) or "") if statement.lineno < s.lineno]
-    if (
-        len(tree.assignments(place.home, name)) > 1
-        or any(read not in backwards for read in reads)
-        or any(s.lineno < place.backward.lineno for s in changed)
-        or not tree.alone(statement)
-    ):
-        return None
-    return _Alias(name, statement, division.spot, left)
-
-
-def _through_alias(tree: Tree, place: Layout, alias: _Alias, own: str, *, boxed: bool) -> set[Part]:
-    """Give the alias the sum; where the loss itself is one, it needs no other name."""
-    if boxed:
-        return {Replace(alias.division, f"{tree.text(alias.divided)} * {own}")}
-    reads = [n for n in tree.names(place.call) if n.id == alias.name]
-    parts: set[Part] = {Replace(spot_of(tree, read), tree.text(alias.divided)) for read in reads}
-    return {*parts, Remove(spot_of(tree, alias.statement))}
 
 
 def _makes_the_mean(term: LossTerm) -> bool:
@@ -269,13 +240,44 @@ def _counting(tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], n
     for loss in losses if own and names.own != COUNT else ():
         made = tree.statement_of(loss.node)
         assert made is not None
-        if made is anchor or tree.contains(anchor, made):
-            parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.own} = {loss.count}", 0))
-        else:
-            parts.add(Insert(spot_of(tree, made), Where.AFTER, f"{names.own} = {loss.count}", 0))
+        inside = made is anchor or tree.contains(anchor, made)
+        where = (spot_of(tree, anchor), Where.BEFORE) if inside else (spot_of(tree, made), Where.AFTER)
+        lines = told_twice(f"{names.own} = {loss.count}", tree.taken(place.home))
+        parts |= {Insert(*where, line, rank - len(lines)) for rank, line in enumerate(lines, 1)}
     value = names.own if own else losses[0].count
     parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} += {value}", 1))
     return parts
+
+
+def _counted_before(
+    tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], names: Names, counted: Site, *, own: bool
+) -> set[Part]:
+    """The microbatch's items were counted beside another loss: this one is only weighed by them.
+
+    Raises:
+        DeclinedError: they are not the same items, or other parameters have the gradients.
+    """
+    there = layout(tree, counted)
+    firsts = _losses(tree, counted, there)
+    anchor = _anchor(tree, counted, there)
+    if there.home is not place.home or not tree.dominated(place.backward, [anchor]):
+        raise DeclinedError("several losses go backward in this window, on different ways through the code")
+    counts = {loss.count for loss in (*firsts, *losses)}
+    if not all(same_count(firsts[0].count, count) for count in counts):
+        raise DeclinedError("several losses go backward in this window, over different items")
+    changed = {name.id for count in counts for name in tree.names(ast.parse(count))}
+    if any(
+        anchor.lineno < s.lineno < place.backward.lineno for name in changed for s in tree.assignments(place.home, name)
+    ):
+        raise DeclinedError("several losses go backward in this window, over different items")
+    given = {
+        parameters(tree, s, p, loss.node) for s, p, loss in ((counted, there, firsts[0]), (site, place, losses[0]))
+    }
+    if len(given) > 1:
+        raise DeclinedError("several losses go backward in this window, for different parameters")
+    if not own or any(loss.boxed for loss in firsts):
+        return set()
+    return {Insert(spot_of(tree, place.backward), Where.BEFORE, f"{names.own} = {losses[0].count}", 0)}
 
 
 def _anchor(tree: Tree, site: Site, place: Layout) -> ast.stmt:

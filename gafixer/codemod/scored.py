@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.site import Site
     from gafixer.codemod.tree import Tree
 
-__all__ = ["kinds", "labels_count"]
+__all__ = ["kinds", "known_keys", "labels_count", "made_in_project"]
 
 _COUNTS = {"shifted": "[..., 1:].ne(-100).sum()", "tokens": ".ne(-100).sum()", "samples": ".size(0)"}
 _KINDS = {"shifted": SHIFTING_HEADS, "tokens": TOKEN_HEADS, "samples": SAMPLE_HEADS}
@@ -34,12 +34,12 @@ def labels_count(tree: Tree, call: ast.Call, kind: str) -> str:
     if labels is not None:
         return atomic(stripped(labels)) + _COUNTS[kind]
     spread = [k.value for k in call.keywords if k.arg is None]
-    if len(spread) != 1 or spelled(spread[0]) is None or "labels" not in _keys(tree, spread[0]):
+    if len(spread) != 1 or spelled(spread[0]) is None or "labels" not in known_keys(tree, spread[0]):
         raise DeclinedError("the head's labels are not in sight")
     return f'{spelled(spread[0])}["labels"]{_COUNTS[kind]}'
 
 
-def _keys(tree: Tree, spread: ast.expr) -> set[str]:
+def known_keys(tree: Tree, spread: ast.expr) -> set[str]:
     """What a dict that is spread into a call is known to hold; a batch from elsewhere is taken to hold labels."""
     made = tree.assignments(tree.function_of(spread), spelled(spread) or "")
     written = [s.value for s in made if isinstance(s, ast.Assign) and isinstance(s.value, ast.Dict)]
@@ -61,6 +61,19 @@ def kinds(tree: Tree, site: Site, call: ast.Call) -> list[set[str]]:
     made = [s.value for s in _made(tree, spelled(call.func)) if s.value is not None]
     around = [ast.parse(text) for path, text in site.modules if path != tree.path]
     return [_named(made), _named([tree.root]), _named(around)]
+
+
+def made_in_project(tree: Tree, site: Site, call: ast.Call) -> bool:
+    """Whether a function of another file of the project makes the model: what it is stands there."""
+    files = {path.rpartition("/")[2].removesuffix(".py") for path, _ in site.modules if path != tree.path}
+    project = {
+        alias.asname or alias.name
+        for node in ast.walk(tree.root)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2] in files
+        for alias in node.names
+    }
+    values = [s.value for s in _made(tree, spelled(call.func)) if s.value is not None]
+    return any(isinstance(value, ast.Call) and spelled(value.func) in project for value in values)
 
 
 def _made(tree: Tree, key: str | None) -> Iterator[ast.Assign | ast.AnnAssign]:

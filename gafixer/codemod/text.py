@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from gafixer.codemod.tree import Tree
 
-__all__ = ["indent", "with_arguments"]
+__all__ = ["LONG", "indent", "widest", "with_arguments"]
 
 
 def indent(tree: Tree) -> str:
@@ -20,6 +20,15 @@ def indent(tree: Tree) -> str:
         if isinstance(body, list) and body and isinstance(node, ast.stmt) and body[0].lineno > node.lineno:
             return " " * max(int(body[0].col_offset) - node.col_offset, 1)
     return "    "
+
+
+#: Lines of this length are fine in any file; longer than the longest is fine in none.
+_SHORT, LONG = 88, 120
+
+
+def widest(tree: Tree) -> int:
+    """How long a line may be in a file: as its own longest one, within reason."""
+    return min(LONG, max(_SHORT, *map(len, tree.source.split("\n"))))
 
 
 def with_arguments(tree: Tree, node: ast.expr, added: Mapping[ast.Call, str]) -> str:

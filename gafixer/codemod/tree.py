@@ -132,6 +132,14 @@ class Tree:
         found = ast.get_source_segment(self.source, node) or ""
         return found if "\n" not in found else ast.unparse(node)
 
+    def line(self, node: ast.expr | ast.stmt) -> str:
+        """The line in which a node begins."""
+        return self.line_at(node.lineno)
+
+    def line_at(self, row: int) -> str:
+        """The line of a row."""
+        return self._lines[row - 1]
+
     def alone(self, statement: ast.stmt) -> bool:
         """Whether a simple statement has its line for itself, in an indented block."""
         line = self._lines[statement.lineno - 1].encode()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.values import Spot
     from gafixer.codemod.tree import Function
 
-__all__ = ["Layout", "event_statement", "layout"]
+__all__ = ["Layout", "event_statement", "first_of", "layout", "models", "parameters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ def parameters(tree: Tree, site: Site, place: Layout, node: ast.AST) -> str:
                     and not given.args
                 ):
                     return tree.text(given)
-    models = dict.fromkeys(_models(tree, place, node, function))
-    if len(models) == 1:
-        return f"{next(iter(models))}.parameters()"
+    found = dict.fromkeys(models(tree, place, node, function))
+    if len(found) == 1:
+        return f"{next(iter(found))}.parameters()"
     if optimizer is None:
         raise DeclinedError("it is not clear whose gradients to divide")
     return grouped
@@ -160,7 +160,7 @@ def _through_apex(home: Function) -> bool:
     return any(isinstance(n, ast.Call) and (spelled(n.func) or "").endswith("scale_loss") for n in ast.walk(home))
 
 
-def _models(tree: Tree, place: Layout, node: ast.AST, function: Function) -> list[str]:
+def models(tree: Tree, place: Layout, node: ast.AST, function: Function) -> list[str]:
     """Objects that are called for the loss and used as modules somewhere in the file."""
     scope: ast.AST = place.loop if place.loop is not None and tree.contains(place.loop, place.backward) else place.home
     found = []

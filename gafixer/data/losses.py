@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-__all__ = ["FUNCTIONS", "HEAD_CLASS", "MODULES", "SAMPLE_HEADS", "SHIFTING_HEADS", "TOKEN_HEADS", "LossSpec"]
+__all__ = ["BESIDE", "FUNCTIONS", "HEAD_CLASS", "MODULES", "SAMPLE_HEADS", "SHIFTING_HEADS", "TOKEN_HEADS", "LossSpec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +108,6 @@ SAMPLE_HEADS = (
     r"\w*(?:ForSequenceClassification|ForImageClassification|ForMultipleChoice|ForAudioClassification"
     r"|ForVideoClassification)"
 )
+
+#: What a term beside the loss over the labels is called, such as a router's: its mean is one over the microbatch.
+BESIDE = re.compile(r"aux|router|z_loss|balanc|moe|mtp", re.IGNORECASE)

@@ -23,7 +23,8 @@ def check(site: Site) -> Iterator[Finding]:
     """One finding per site, at the division: all terms of a loss share it."""
     if not site.accumulates or site.window.shape is Shape.SINGLE:
         return
-    found = [(term, division) for term in site.terms if (division := _division(term)) is not None]
+    # A mean over the microbatch of a term beside the loss is divided by the steps by right.
+    found = [(term, d) for term in site.terms if not term.beside and (d := _division(term)) is not None]
     if not found:
         return
     found = [(t, d) for t, d in found if not _is_exact(site, t)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.site import Divisor
+from gafixer.analysis.values import MICROBATCHES
 from gafixer.analysis.windows import Shape
 from gafixer.findings import Confidence, Related, Role, Severity
 from gafixer.rulebook import Rule
@@ -23,7 +24,7 @@ def check(site: Site) -> Iterator[Finding]:
     if not site.accumulates or window.shape is not Shape.GUARDED or not window.flushes:
         return
     for term in site.terms:
-        below = term.divided_by(Divisor.STEPS)
+        below = [d for d in term.divided_by(Divisor.STEPS) if d.value != MICROBATCHES]
         if not below or term.times(Divisor.STEPS) or term.divided_by(Divisor.WINDOW_ITEMS):
             continue
         on_purpose = window.flush is not None

@@ -237,6 +237,14 @@ def train(model, loader, optimizer, steps):
             optimizer.zero_grad()
     return reported
 """,
+    "in_the_call": """
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader):
+        (F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps).backward()
+        if (i + 1) % steps == 0 or i + 1 == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
     "methods": """
 class Trainer:
     def __init__(self, model, optimizer, steps):

@@ -54,7 +54,7 @@ def fix(source: str, strategy: Strategy) -> Fix:
     [
         (PLAIN, Strategy.AUTO, "_divide_gradients(model.parameters()"),
         (PLAIN, Strategy.RESCALE, "_divide_gradients(model.parameters()"),
-        (PLAIN, Strategy.READ_AHEAD, "/ num_items).backward()"),
+        (PLAIN, Strategy.READ_AHEAD, 'ignore_index=0, reduction="sum") / num_items'),
         (ENGINE, Strategy.AUTO, "engine.backward(loss / num_items, scale_wrt_gas=False)"),
         (ENGINE, Strategy.READ_AHEAD, "engine.backward(loss / num_items, scale_wrt_gas=False)"),
     ],

@@ -63,8 +63,16 @@ def test_a_second_run_changes_nothing(name: str) -> None:
     assert mended(_fixed()[name], RELEASE) == _fixed()[name]
 
 
-@pytest.mark.parametrize("name", [name for name, override in OVERRIDES.items() if not override.runs])
+@overrides
 @pytest.mark.parametrize("least", [Severity.WARNING, Severity.INFO])
 def test_before_the_count_nothing_is_rewritten(name: str, least: Severity) -> None:
     """Before 4.46 `Trainer` hands over no count, and the old signature is the right one."""
     assert mended(OVERRIDES[name].source, "4.45.2", least=least) == OVERRIDES[name].source
+
+
+@pytest.mark.parametrize("name", [name for name, override in OVERRIDES.items() if override.first == "4.47"])
+def test_the_first_count_reaches_loss_kwargs_only(name: str) -> None:
+    """`Trainer` of 4.46 looks for a parameter of that name, and hands other heads nothing to divide by."""
+    source = OVERRIDES[name].source
+    assert mended(source, "4.46.3") == source
+    assert mended(source.replace("kwargs", "loss_kwargs"), "4.46.3") != source.replace("kwargs", "loss_kwargs")

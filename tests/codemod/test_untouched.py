@@ -38,7 +38,7 @@ def train(model, loader, optimizer, steps):
     for i, (x, y) in enumerate(loader):
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
         loss.backward()
-        again = F.cross_entropy(model(x + 1).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
+        again = F.cross_entropy(model(x + 1).flatten(0, 1), x.flatten(), ignore_index=-100) / steps
         again.backward()
         if (i + 1) % steps == 0 or i + 1 == len(loader):
             optimizer.step()
@@ -86,18 +86,17 @@ def train(model, loader, optimizer, steps):
 """,
         "",
     ),
-    "an_auxiliary_output": (
+    "every_batch_of_the_loader_steps": (
         """
-def train(model, loader, optimizer, steps):
-    for i, (x, labels) in enumerate(loader):
-        out = model(x, labels=labels)
-        loss = (out.loss + out.aux_loss) / steps
-        loss.backward()
-        if (i + 1) % steps == 0 or i + 1 == len(loader):
+def train(model, loader, optimizer, accumulation_steps, epochs):
+    for epoch in range(epochs):
+        for x, y in loader:
+            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / accumulation_steps
+            loss.backward()
             optimizer.step()
             optimizer.zero_grad()
 """,
-        "denominator of its own",
+        "the author's choice",
     ),
     "shares_its_line": (
         """
