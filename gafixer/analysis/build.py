@@ -49,10 +49,52 @@ _ABOVE = 8
 _DROP_LAST = re.compile(r"drop_last\s*=\s*True")
 
 
+#: Where a project's own tests are: what they call trains elsewhere.
+_TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
+
+
 def sites(module: Module, project: Project, declared: Declared = NOTHING) -> list[Site]:
-    """One site per backward call of a module, each seen from the run that shows most of it."""
+    """One site per backward call that a module leads to, each seen from the run that shows most of it.
+
+    A call in another module is that module's, unless this one shows more of it: the framework's steps, or the data.
+    """
+    modules: dict[str, Module] = {}
+    found = _seen(module, project, declared, modules)
+    away = {s.backward.spot.path for s in found} - {module.path}
+    if not away:
+        return found
+    if _TESTS.search(module.path):
+        return [s for s in found if s.backward.spot.path == module.path]
+    others = [modules[path] for path in sorted(away) if path in modules]
+    told = {s.backward.spot: s for other in others for s in _seen(other, project, declared, {})}
+    return [s for s in found if s.backward.spot not in told or not _as_told(s, told[s.backward.spot])]
+
+
+def _as_told(site: Site, theirs: Site) -> bool:
+    """Whether the module that goes backward shows as much by itself."""
+    return (
+        site.backward.spot.path != site.path
+        and (site.accumulates, site.window.shape) == (theirs.accumulates, theirs.window.shape)
+        and _gist(site) == _gist(theirs)
+        and max(map(_certainty, site.terms)) <= max(map(_certainty, theirs.terms))
+    )
+
+
+def _gist(site: Site) -> frozenset[tuple[Scale, frozenset[tuple[Divisor, Author]]]]:
+    """What is averaged, and what divides it."""
+    return frozenset((t.scale, frozenset((d.divisor, d.author) for d in t.divisions)) for t in site.terms)
+
+
+def _certainty(term: LossTerm) -> int:
+    """How sure it is that counts vary, as far as that decides whether something is said."""
+    return 2 if term.variation in {Variation.CERTAIN, Variation.PROBABLE} else 1
+
+
+def _seen(module: Module, project: Project, declared: Declared, modules: dict[str, Module]) -> list[Site]:
+    """The sites of a module's runs; the modules that these looked into are added to `modules`."""
     best: dict[tuple[Spot, int], Site] = {}
     for run in [*roots.runs(module, project, declared), *implicit.runs(module, project, declared)]:
+        modules |= run.interpreter.names.modules
         maker = _Maker(module, run, project)
         for event in run.events:
             if event.kind is EventKind.BACKWARD and windows.trains(event):
@@ -157,7 +199,7 @@ class _Maker:
                 if seen is None and found is None and window.shape is Shape.FRAMEWORK:
                     return given.Given(Sym("gradient_accumulation_steps"))
                 return found
-            case Framework.DEEPSPEED:
+            case Framework.DEEPSPEED if self._is_engine(backward):
                 return given.deepspeed(self._around.modules, self._settings)
             case Framework.IGNITE:
                 steps = ignite.given(backward.subject)
@@ -171,6 +213,11 @@ class _Maker:
                 return None if told is None or told.value == Const(1) else told
             case _:
                 return None
+
+    def _is_engine(self, backward: Event) -> bool:
+        """Whether what goes backward is DeepSpeed's: by its name, or because somebody speaks of DeepSpeed."""
+        named = re.search(r"engine|deepspeed", text(backward.subject), re.IGNORECASE) is not None
+        return named or any(module.once(_speaks_of_deepspeed) for module in self._around.modules)
 
     def _is_probe(self, backward: Event, window: Window) -> bool:
         """Whether the gradients are looked at and cleared again, under a condition that the step does not have."""
@@ -263,6 +310,10 @@ class _Maker:
             made = terms.divisions(_number_factors(event.value), window)
             found += [dataclasses.replace(d, after_backward=True, spot=event.spot) for d in made]
         return found
+
+
+def _speaks_of_deepspeed(module: Module) -> bool:
+    return re.search("deepspeed|ds_config", module.source, re.IGNORECASE) is not None
 
 
 def _ranks(module: Module) -> Evidence | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gafixer.analysis import measured
 from gafixer.analysis.site import Evidence, Items, Variation
 from gafixer.analysis.spelling import peel, text
 from gafixer.analysis.values import Atom, Called, Const, Item, Kind, Opaque, Reduction, Sym, Value
-from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE
+from gafixer.data.evidence import DECLARES, FIXED, STRONG, VARIES, WHOLE, WIDTHS
 from gafixer.data.losses import HEAD_CLASS
+from gafixer.data.transformers import HEAD_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +24,12 @@ _TOKEN_SHAPE = re.compile(
     r"view\(\s*-1|reshape\(\s*-1|flatten|transpose\(\s*1\s*,\s*2|transpose\(\s*-?\d\s*,|permute\(|\[\s*\.\.\.\s*,\s*:-1|\[:\s*,\s*:-1|rearrange\(|shift_|view\(\w+\s*\*"
 )
 _IMAGE = re.compile(r"image|img|pixel|photo|frame|latent|noise|video|depth|mask_true|true_mask", re.IGNORECASE)
+
+
+_HEADS = re.compile(rf"\b{HEAD_NAME}\b")
+#: How labels reach a model: by their name, or with the whole batch.
+_LABELS = frozenset({"labels", "lm_labels", "masked_lm_labels", "label", "target_ids"})
+_BATCH = frozenset({"**"})
 
 
 class Surroundings:
@@ -127,6 +135,8 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
     tokens = _TOKEN_SHAPE.search(line) is not None
     if not tokens and not ignores:
         return Items.SAMPLES, Variation.FIXED, ()
+    if atom.whole:
+        return _positions(around)
     if not ignores and _IMAGE.search(text(atom.target)):
         return Items.ELEMENTS, Variation.FIXED, ()
     if chosen and not (around.fixed() and around.strong() is None):
@@ -135,10 +145,20 @@ def _loss(atom: Atom, line: str, around: Surroundings) -> tuple[Items, Variation
     return _tokens(around)
 
 
+def _positions(around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
+    """A mean over every position: what isn't scored is counted too, so that only the width of a batch can vary."""
+    if around.fixed():
+        return Items.ELEMENTS, Variation.FIXED, (around.fixed()[0][1],)
+    wide = tuple(found for _, rank, found in around.varies() if rank in WIDTHS)
+    return Items.ELEMENTS, Variation.CERTAIN if wide else Variation.UNKNOWN, wide[:1]
+
+
 def _own(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evidence, ...]]:
     """A loss that the project declares: it leaves targets out where that says so."""
     if atom.ignore is None:
         return Items.ELEMENTS, Variation.FIXED, ()
+    if atom.whole:
+        return _positions(around)
     evidence = Evidence(atom.spot, f"targets equal to {text(atom.ignore)} are not scored, as the settings declare")
     return Items.TOKENS, Variation.CERTAIN, (evidence, *around.said(1))
 
@@ -163,9 +183,11 @@ def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evi
     if kind in {"sample", "span"}:
         return Items.SAMPLES, Variation.FIXED, ()
     call = atom.of
-    labelled = isinstance(call, Called) and any(
-        name in {"labels", "**", "lm_labels", "masked_lm_labels", "label", "target_ids"} for name, _ in call.keywords
-    )
+    named = {name for name, _ in call.keywords} if isinstance(call, Called) else set()
+    labelled = bool(named & (_LABELS | _BATCH))
+    own = isinstance(atom.part, str) and atom.part != "loss"
+    if own and kind is None and not named & _LABELS and not around.varies() and not around.fixed():
+        return Items.UNKNOWN, Variation.UNKNOWN, ()  # some loss of a whole batch, by a model of one's own
     if labelled or kind in {"token", "token_class"}:
         return _tokens(around)
     if (strong := around.strong()) is not None:
@@ -176,6 +198,9 @@ def _head(atom: Atom, around: Surroundings) -> tuple[Items, Variation, tuple[Evi
 def _head_kind(atom: Atom, around: Surroundings) -> str | None:
     """Which kind of head the model is, by the classes that the code names."""
     origin = text(peel(atom.of.func)) if isinstance(atom.of, Called) else ""
+    measured_as = next((found for name in _HEADS.findall(origin) if (found := measured.kind(name)) is not None), None)
+    if measured_as is not None:
+        return measured_as
     named = {kind for kind, parts in HEAD_CLASS.items() if any(part in origin for part in parts)}
     if not named:
         sources = around.modules[:1]

@@ -271,6 +271,13 @@ def _conditional(run: Interpreter, test: ast.expr, body: ast.expr, orelse: ast.e
     known = run.evaluate(test)
     if isinstance(known, Const):
         return run.evaluate(body if known.value else orelse)
+    match body, orelse:
+        case ast.Constant(value=True), ast.Constant(value=False):
+            return known
+        case ast.Constant(value=False), ast.Constant(value=True):
+            return Logic(LogicOp.NOT, (known,))
+        case _:
+            pass
     return algebra.choose((run.evaluate(body), run.evaluate(orelse)))
 
 
@@ -303,8 +310,8 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
         case ast.Sub():
             return algebra.add(left, algebra.negate(right))
         case ast.Mult():
-            if isinstance(left, Sequence) and isinstance(right, Const):
-                return Listing(left.items[0]) if left.items else left
+            if isinstance(left, Sequence) and (isinstance(right, Const) or isinstance(node.left, ast.List)):
+                return _repeated(left, right)
             return algebra.multiply(left, right, spot)
         case ast.Div():
             return algebra.divide(left, right, spot)
@@ -318,6 +325,13 @@ def _binary(run: Interpreter, node: ast.BinOp) -> Value:
             return Logic(LogicOp.AND if isinstance(node.op, ast.BitAnd) else LogicOp.OR, (left, right))
         case _:
             return OPAQUE
+
+
+def _repeated(items: Sequence, times: Value) -> Value:
+    """``[x] * n``: a list of so many."""
+    if not items.items:
+        return items
+    return Listing(items.items[0], length=times if len(items.items) == 1 else None)
 
 
 def _floor(left: Value, right: Value, node: ast.BinOp, run: Interpreter) -> Value:

@@ -47,6 +47,7 @@ class Maker(enum.Enum):
     LIBRARY = "the library's default loss"
     REDUCTION = "a mean by hand"
     SUPER = "the base class"
+    UNSEEN = "something that was not followed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,10 +159,22 @@ def _comparison(op: str, left: Value, right: Value, *, holds: bool) -> Iterable[
         return
     if _LAST.search(text(right)):
         yield _Last()
-    elif (algebra.number(right) or 2) > 1 and not _THRESHOLD.search(text(right)):
+    elif (algebra.number(right) or 2) > 1 and not _THRESHOLD.search(text(right)) and _is_plain(right):
         # A counter that is compared with G and set back; counted from 1 it steps on time.
         first = None if index.offset is None else 0
         yield _Fires(right, left, first)
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether a counter's limit is one figure, give or take one, and not worked out of several."""
+    match value:
+        case Choice(options=options):
+            return all(map(_is_plain, options))
+        case Poly(terms=terms):
+            named = [term for term in terms if term.factors or term.atom is not None]
+            return len(named) == 1 and len(named[0].factors) + (named[0].atom is not None) == 1
+        case _:
+            return True
 
 
 def _remainder(modulo: Modulo, right: Value) -> Iterable[_Fires]:

@@ -13,7 +13,7 @@ from gafixer.analysis.names import Names
 from gafixer.analysis.tracing import Tracer
 from gafixer.analysis.tracing_calls import defaults
 from gafixer.analysis.values import ClassRef, External, Func, Instance, Spot
-from gafixer.data.transformers import COUNT, LABELS
+from gafixer.data.transformers import COUNT, HEAD_NAME, LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,9 +48,10 @@ class HeadSite:
     """A model class whose forward takes labels.
 
     `library` says that it is a Transformers model (and not a plain module that `Trainer` may be given). `kwargs` is the
-    name of the forward's catch-all parameter, which `Trainer` takes for the promise to divide by the count; `counted`
-    that the targets come as `labels`, the only ones that `Trainer` counts. `inherited` is the base class that is a
-    head by itself and has this forward.
+    name of the forward's catch-all parameter, which `Trainer` takes for the promise to divide by the count, unless the
+    forward raises where something is in it; `counted` that the targets come as `labels`, the only ones that `Trainer`
+    counts. `inherited` is the base class that is a head by itself and has this forward, `base` the library's head that
+    it is made of.
     """
 
     name: str
@@ -63,6 +64,7 @@ class HeadSite:
     flag: Flag | None
     losses: tuple[LossCall, ...]
     inherited: str | None
+    base: str | None
     path: str
     place: Callable[[Spot], Place]
 
@@ -126,15 +128,41 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
         spot=_header(cls),
         forward=_def(forward.module, forward.node),
         library=_is_library(lineage),
-        kwargs=kwarg.arg if kwarg is not None else None,
+        kwargs=kwarg.arg if kwarg is not None and not _refuses(forward.node, kwarg.arg) else None,
         named=COUNT in _parameters(forward.node),
         counted="labels" in targets,
         flag=_flag(cls, classes),
         losses=tuple(sorted(_returned(result), key=lambda call: (call.spot, call.name))),
         inherited=_inherited(cls, forward, classes),
+        base=next((name for name in map(_last, lineage) if re.fullmatch(HEAD_NAME, name)), None),
         path=module.path,
         place=lambda spot: classes.names.modules.get(spot.path, module).place(spot),
     )
+
+
+def _refuses(node: ast.FunctionDef, kwarg: str) -> bool:
+    """Whether a forward raises where its catch-all parameter holds the count: it takes some names only."""
+    for statement in node.body:
+        if any(isinstance(part, ast.Constant) and part.value == COUNT for part in ast.walk(statement)):
+            return False
+        match statement:
+            case ast.If(test=test, body=[*_, ast.Raise()]):
+                if kwarg in _counted(test):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _counted(test: ast.expr) -> set[str]:
+    """Names of which a test asks whether anything is in them: ``if kwargs``, ``if len(kwargs) > 0``."""
+    match test:
+        case ast.Name(id=name) | ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            return {name}
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=0)]):
+            return _counted(left)
+        case _:
+            return set()
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
@@ -163,6 +191,12 @@ def _returned(result: Flow) -> frozenset[LossCall]:
 def _is_module(lineage: list[ClassRef | External]) -> bool:
     """Whether a class is a module: it comes to a class of a library that isn't `object`."""
     return any(isinstance(parent, External) and parent.path not in {"object", "abc.ABC"} for parent in lineage)
+
+
+def _last(parent: ClassRef | External) -> str:
+    """The name of a class of the library; nothing for one of the project."""
+    path = parent.path if isinstance(parent, External) else ""
+    return path.rpartition(".")[2] if path.startswith("transformers.") else ""
 
 
 def _is_library(lineage: list[ClassRef | External]) -> bool:

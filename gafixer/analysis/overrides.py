@@ -8,9 +8,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gafixer.analysis import uses
 from gafixer.analysis.classes import Classes
 from gafixer.analysis.evidence import Surroundings
-from gafixer.analysis.flow import Flow, LossCall
+from gafixer.analysis.flow import Flow, Honours, LossCall, Maker
 from gafixer.analysis.heads import Flag
 from gafixer.analysis.names import Names
 from gafixer.analysis.tracing import Tracer
@@ -46,9 +47,10 @@ class OverrideSite:
     `name` is what is overridden, `owner` the class that does it. `taken` is how the count arrives: the name of a
     parameter, ``**`` and the name of the catch-all one, or None. `missing` are the parameters that it can't take, with
     the release that began to hand them over. `mentions` says that the count's name is read in the body. `losses` are
-    those that it returns, or sends backward; `divides` says that it divides by the steps itself. `flags` are switches
-    that say who divides; those of `lost` are set before `super().__init__` sets them anew. `varies` is where the code
-    shows that counts vary.
+    those that it returns, or sends backward; `sends` says that it goes backward by itself, `uncounted` that it hands
+    `Trainer` no count, `divides` that it divides by the steps itself. `flags` are switches that say who divides; those
+    of `lost` are set before `super().__init__` sets them anew. `varies` is where the code shows that counts vary,
+    `heads` are the library's that the file names.
     """
 
     kind: Kind
@@ -59,10 +61,13 @@ class OverrideSite:
     missing: tuple[tuple[str, str], ...]
     mentions: bool
     losses: tuple[LossCall, ...]
+    sends: bool
+    uncounted: bool
     divides: bool
     flags: tuple[Flag, ...]
     lost: tuple[Flag, ...]
     varies: Evidence | None
+    heads: tuple[str, ...]
     path: str
     place: Callable[[Spot], Place]
 
@@ -107,6 +112,9 @@ def is_trainer(cls: ClassRef, classes: Classes) -> bool:
         return False
     if any(path.rpartition(".")[2].endswith("Trainer") for path in libraries):
         return True
+    own = [parent for parent in lineage if isinstance(parent, ClassRef)]
+    if len(own) == len(lineage) and any("train" in _methods(parent.node) for parent in own):
+        return False  # it trains by itself
     compute_loss = _methods(cls.node).get("compute_loss")
     return compute_loss is not None and {"model", "inputs"} <= {a.arg for a in compute_loss.args.args}
 
@@ -145,9 +153,36 @@ def _method(cls: ClassRef, name: str, module: Module, classes: Classes) -> Overr
     if node.args.vararg is not None:
         env[node.args.vararg.arg] = Flow(count=COUNT not in env)
     result = tracer.run(Func(module.path, node, id(node), owner=cls), env)
-    losses = _losses(result) if name == "compute_loss" else frozenset().union(*(f.whole().losses for f in tracer.sent))
+    losses = _losses(result) if name == "compute_loss" else _sent(node, tracer, module)
     flags, lost = _flags(cls, classes, module)
     return _site(Kind.METHOD, name, cls.name, node, losses, module, classes, flags, lost)
+
+
+def _sent(node: ast.FunctionDef, tracer: Tracer, module: Module) -> frozenset[LossCall]:
+    """The losses that a `training_step` sends backward, unless it steps too: then its windows are its own."""
+    body = _body(node, module)
+    if re.search(r"optim\w*\.step\(", body):
+        return frozenset()
+    found: set[LossCall] = set()
+    for spot, flow in tracer.sent:
+        whole = flow.whole()
+        found |= whole.losses
+        if not whole.losses and not whole.count and COUNT not in body:
+            found.add(LossCall(spot, "loss", Honours.NO, Maker.UNSEEN))
+    return frozenset(found)
+
+
+def _body(node: ast.FunctionDef, module: Module) -> str:
+    return "\n".join(module.line(row) for row in range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1))
+
+
+def _hands_none(node: ast.FunctionDef) -> bool:
+    """Whether a `get_batch_samples` returns its microbatches with no count, whatever happens."""
+    returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return)]
+    return bool(returned) and all(
+        isinstance(value, ast.Tuple) and isinstance(value.elts[-1], ast.Constant) and value.elts[-1].value is None
+        for value in returned
+    )
 
 
 def _losses(result: Flow) -> frozenset[LossCall]:
@@ -172,7 +207,8 @@ def _site(
     if taken is None and node.args.vararg is not None:
         taken = f"*{node.args.vararg.arg}"
     wanted = TRAINER_METHODS.get(name, ()) if kind is Kind.METHOD else ((COUNT, "4.46"),)
-    body = "\n".join(module.line(row) for row in range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1))
+    body = _body(node, module)
+    kept = re.sub(r"^\s*return\b.*", "", body, flags=re.MULTILINE) if name == "training_step" else body
     catches = kwarg.arg if kwarg is not None else node.args.vararg.arg if node.args.vararg is not None else None
     return OverrideSite(
         kind=kind,
@@ -183,10 +219,13 @@ def _site(
         missing=tuple(w for w in wanted if w[0] not in names and not _catches(node, name)),
         mentions=COUNT in body or (catches is not None and re.search(rf"\*\*?{catches}\b", body) is not None),
         losses=tuple(sorted(losses, key=lambda call: (call.spot, call.name))),
-        divides=re.search(r"/=?\s*self\.(args|current)\W*\w*gradient_accumulation_steps", body) is not None,
+        sends=name == "training_step" and bool(losses),
+        uncounted=name == "get_batch_samples" and _hands_none(node),
+        divides=re.search(r"/=?\s*self\.(args|current)\W*\w*gradient_accumulation_steps", kept) is not None,
         flags=flags,
         lost=lost,
         varies=_varies(module, classes),
+        heads=uses.library_heads(module),
         path=module.path,
         place=lambda spot: classes.names.modules.get(spot.path, module).place(spot),
     )

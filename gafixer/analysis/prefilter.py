@@ -69,6 +69,7 @@ def _is_framework(source: bytes) -> bool:
     """Whether a framework may go backward for the code."""
     return (
         (b"ightning" in source and b"def training_step" in source)
+        or (b"Accelerator(" in source and b"accumulation" in source)
         or (b"ignite" in source and _IGNITE.search(source) is not None)
         or (b"composer" in source and (b"def loss" in source or b"HuggingFaceModel(" in source))
     )

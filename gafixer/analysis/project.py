@@ -176,10 +176,14 @@ class FileProject:
         for root, own in self._roots(folder):
             if own is not None and parts[0] != own:
                 continue
-            found = self._open(root, parts)
+            found = self._open(root, parts) or self._installed(root / parts[0], parts)
             if found is not None:
                 return found
         return None
+
+    def _installed(self, folder: Path, parts: list[str]) -> Module | None:
+        """A module of a project inside the project, which is installed from its own folder of the same name."""
+        return self._open(folder, parts) if self._is_root(folder) else None
 
     def requirement(self, importer: str) -> Requirement | None:
         """See `Project`. The nearest folder that says something, up to the project's root."""

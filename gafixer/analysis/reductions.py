@@ -109,8 +109,14 @@ def _reduce_term(term: Term, how: Reduction, spot: Spot, loops: Loops) -> Term:
     if atom is not None:
         per_row = any(_is_row_count(f) for f in rest)
         rest = tuple(f for f in rest if not _is_row_count(f))
+        samples = (atom.samples or per_row) and not mask
         made = dataclasses.replace(
-            atom, reduction=how, spot=spot, mask=mask or atom.mask, samples=(atom.samples or per_row) and not mask
+            atom,
+            reduction=how,
+            spot=spot,
+            mask=mask or atom.mask,
+            samples=samples,
+            whole=how is Reduction.MEAN and atom.mask is None and not samples,
         )
         return Term(made, rest, term.coefficient)
     if rest and not masks and len(rest) == 1:

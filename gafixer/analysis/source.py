@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -64,6 +65,13 @@ def _reason(error: Exception) -> str:
     return error.reason if isinstance(error, UnicodeDecodeError) else str(error)
 
 
+def _told(message: str) -> str:
+    """A syntax error as it is shown: what a newer Python may read is said to be this one's."""
+    if message.startswith("f-string") and sys.version_info < (3, 12):
+        return f"{message} (to Python {sys.version_info[0]}.{sys.version_info[1]}, on which gafixer runs here)"
+    return message
+
+
 def parse(source: str, first_row: int = 1) -> list[ast.stmt]:
     """Statements of `source`, whose first line is line `first_row` of its file.
 
@@ -75,7 +83,7 @@ def parse(source: str, first_row: int = 1) -> list[ast.stmt]:
             warnings.simplefilter("ignore")  # of the scanned file, nobody asked for them
             return ast.parse("\n" * (first_row - 1) + source).body
     except SyntaxError as error:
-        raise UnreadableError(error.msg, error.lineno or 1, max(error.offset or 1, 1)) from error
+        raise UnreadableError(_told(error.msg), error.lineno or 1, max(error.offset or 1, 1)) from error
     except (RecursionError, MemoryError, ValueError) as error:
         raise UnreadableError(f"too deeply nested for Python's parser ({type(error).__name__})") from error
 

@@ -82,10 +82,19 @@ def _headed(term: Term, spot: Spot, *, alone: bool) -> tuple[Atom, tuple[Factor,
         return Atom(Kind.UNKNOWN, "1", Reduction.UNKNOWN, spot), term.factors, term.coefficient
     best = max(above, key=lambda f: (head(f.value, spot) is not None, bool(_LOSS.search(text(f.value)))))
     rest = tuple(f for f in term.factors if f is not best)
-    # Of several terms only one that is called a loss is taken for the head's.
-    found = head(best.value, spot) if alone or _LOSS.search(text(best.value)) else None
+    # Of several terms only one that is called a loss, or comes first where labels went in, is taken for the head's.
+    found = head(best.value, spot) if alone or _LOSS.search(text(best.value)) or _answers(best.value) else None
     atom = found or _unknown(best.value, spot)
     return atom, rest, term.coefficient
+
+
+def _answers(value: Value) -> bool:
+    """Whether an output answers to labels: ``lm_loss, mc_loss, *_ = model(x, lm_labels=y, mc_labels=z)``."""
+    match peel(value):
+        case Item(base=base, key=Const(value=int() as place)) if isinstance(call := peel(base), Called):
+            return 0 <= place < sum("label" in name for name, _ in call.keywords)
+        case _:
+            return False
 
 
 def _unknown(value: Value, spot: Spot) -> Atom:
@@ -108,9 +117,14 @@ def head(value: Value, spot: Spot) -> Atom | None:
             pass
         case _:
             return None
-    if isinstance(call, Called) and _is_model(call.func):
+    if isinstance(call, Called) and _is_model(call.func) and not _is_per_item(call):
         return Atom(Kind.HEAD, text(call.func), Reduction.MEAN, call.spot, call.loops, of=call, part=part)
     return None
+
+
+def _is_per_item(call: Called) -> bool:
+    """Whether a model is asked for the losses of its items: ``model(x, y, reduction="none")``."""
+    return any(value == Const("none") for _, value in call.keywords)
 
 
 _MODEL = re.compile(
@@ -122,8 +136,14 @@ _MODEL = re.compile(
 
 def _is_model(func: Value) -> bool:
     """Whether what is called is a model, by its last name or by the class that made it."""
-    name, made = text(func), text(peel(func))
-    return any(_MODEL.search(part) for part in (name.rsplit(".", 1)[-1], made)) and not name.startswith("torch.")
+    name, made = text(func), peel(func)
+    origin = text(made) if isinstance(made, Called) else _last_attribute(text(made))
+    return any(_MODEL.search(part) for part in (_last_attribute(name), origin)) and not name.startswith("torch.")
+
+
+def _last_attribute(name: str) -> str:
+    """What an object is called by whoever holds it: the criterion of an engine is no engine."""
+    return name.rsplit(".", 1)[-1]
 
 
 def _loops(value: Value) -> Loops:
@@ -193,11 +213,17 @@ def classify(factor: Factor, window: Window) -> Divisor:
     if window.declared.is_steps(name):
         return Divisor.STEPS
     if _SAMPLES.search(name):
-        return Divisor.SAMPLES
+        return Divisor.SAMPLES if _is_inmost(value, window) else Divisor.OTHER
     origin = peel(value)
     if origin is not value and isinstance(origin, Called | Item | Attr) and not isinstance(value, Called):
         return classify(dataclasses.replace(factor, value=origin), window) if origin != value else Divisor.OTHER
     return Divisor.OTHER
+
+
+def _is_inmost(value: Value, window: Window) -> bool:
+    """Whether a size may be that of one microbatch, and not of what was cut into microbatches before."""
+    loops = window.backward.loops
+    return not isinstance(value, Called) or not value.loops or not loops or loops[-1].id in value.loops
 
 
 def _counts_samples(atom: Atom) -> bool:

@@ -56,7 +56,7 @@ class Tracer:
         self.names = classes.names
         self.cls = cls
         self.heap: dict[str, Flow] = {}
-        self.sent: list[Flow] = []
+        self.sent: list[tuple[Spot, Flow]] = []
         self.frames: list[Frame] = []
         self.active: list[int] = []
         self._around: dict[int, Frame] = {}

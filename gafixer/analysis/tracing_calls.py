@@ -41,7 +41,8 @@ def evaluate(run: Tracer, node: ast.Call) -> Flow:
             if target.value is not None and not isinstance(target.value, Const):
                 return call(run, target, attr, given, spot)
             if attr == "backward":
-                run.sent.append(join([base, *given.args]))
+                sent = node.args[0] if node.args else inner
+                run.sent.append((run.spot(sent), join([base, *given.args])))
                 return NOTHING
             return tracing_library.method(base, target, attr, given, spot)
         case ast.Name(id=name):

@@ -321,7 +321,8 @@ class Atom:
 
     `target`, `ignore`, `weighted` and `mask` say what its items are; `loops` are the loops around it, `accumulated`
     the loop over which it was summed up; `everywhere` says that it was summed over ranks; `samples` that a sample was
-    reduced to one number before, so that the items are samples. `made` is where the loss object was made, the call
+    reduced to one number before, so that the items are samples; `whole` that it is a mean over every position, scored
+    or not, of losses per item. `made` is where the loss object was made, the call
     itself for a function. `part` says which output of a head's call this is: an attribute, a key, a position.
     `own` is what the project declares of a loss of its own.
     """
@@ -339,6 +340,7 @@ class Atom:
     accumulated: int | None = None
     everywhere: bool = False
     samples: bool = False
+    whole: bool = False
     made: Spot | None = field(default=None, compare=False)
     part: str | int | None = None
     own: OwnLoss | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,10 +66,36 @@ def find(backward: Event, events: list[Event]) -> Window:
         loop, outer = _split(backward, len(backward.loops) - 1)
         return Window(Shape.FRAMEWORK, backward, loop, outer, step=step)
     guarded = [(e, g) for e in steps if (g := guards.read(_own_branches(e, backward, split))) is not None]
+    if guarded and _takes_turns(backward, events, steps, [e for e, _ in guarded]):
+        return _unguarded(backward, steps, [e for e, _ in guarded])
     for event, guard in sorted(guarded, key=lambda pair: pair[1].named or pair[1].only_last):
         if not guard.only_last and not (_is_once(guard) and _ends_windows(backward, steps, guarded)):
             return _guarded(backward, event, guard, steps)
     return _unguarded(backward, steps, [e for e, _ in guarded])
+
+
+def _takes_turns(backward: Event, events: list[Event], steps: list[Event], guarded: list[Event]) -> bool:
+    """Whether a loss has an optimizer to itself, which clears, goes backward and steps before the next loss does.
+
+    The steps under a condition are then those of other losses: of discriminators that train every so many batches.
+    """
+    later = (e.order for e in events if e.kind is EventKind.BACKWARD and e.order > backward.order and trains(e))
+    until = next(later, math.inf)
+    own = next((e for e in steps if e.order > backward.order and e not in guarded and _beside(e, backward)), None)
+    return (
+        own is not None
+        and own.order < until
+        and not any(e.subject == own.subject or backward.order < e.order < until for e in guarded)
+        and any(
+            e.kind is EventKind.CLEAR and e.subject == own.subject and e.order < backward.order and _beside(e, backward)
+            for e in events
+        )
+    )
+
+
+def _beside(event: Event, backward: Event) -> bool:
+    """Whether an event happens whenever the backward call does."""
+    return event.loops == backward.loops and event.branches <= backward.branches
 
 
 def _is_once(guard: Guard) -> bool:

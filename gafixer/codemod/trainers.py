@@ -52,6 +52,8 @@ def mend(tree: Tree, site: OverrideSite, codes: set[str], target: Target) -> Pla
 
 def _mended(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target) -> Plan:
     if site.name == "get_batch_samples":
+        if not site.missing:
+            raise DeclinedError("what the window's items are is not in sight")
         name = site.missing[0][0]
         return Plan(taken | _on_to_super(tree, function, name), Applicability.SAFE, f"Take {name}")
     if site.name == "training_step":

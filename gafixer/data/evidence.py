@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DECLARES", "FIXED", "STRONG", "VARIES", "WHOLE"]
+__all__ = ["DECLARES", "FIXED", "STRONG", "VARIES", "WHOLE", "WIDTHS"]
 
 _IGNORED = r"(?:self\.|\w+\.)?(?:IGNORE_INDEX|ignore_index|IGNORE_TOKEN_ID|LABEL_PAD_ID|pad_token_label_id)"
 
@@ -48,13 +48,19 @@ VARIES = (
         "padding is told from targets here",
     ),
     (
-        re.compile(r"max_tokens|batch_by_size|token_bucket|BucketIterator|dynamic_batch"),
+        re.compile(
+            r"batch_by_size|tokens_(?:per|in)_(?:micro_?)?batch|max_tokens_batch|max-tokens|token_bucket|BucketIterator"
+            r"|BucketBatchSampler|dynamic_batch"
+        ),
         "batches are made by length here",
     ),
 )
 
 #: How many of the above say that targets are left out, and not only that something is padded.
 STRONG = 5
+
+#: Those of the above that make the batches themselves unequal, as wide as their longest row.
+WIDTHS = frozenset({3, 5, 7})
 
 #: Labels that are the inputs themselves: padding is scored too, so that only the width of a batch can vary.
 WHOLE = re.compile(
@@ -79,6 +85,23 @@ FIXED = (
         re.compile(
             r"memmap\(|\.view\(\s*(?:self\.)?B\s*,\s*(?:self\.)?T\s*\)|group_texts|block_size\s*\)\s*\*\s*block_size"
             r"|PackedDataset|TokenBuffer|concat_chunk"
+        ),
+        _CUT,
+    ),
+    (
+        # The HF course's way: only what fills a whole block is kept.
+        re.compile(r"\blen(?:gth)?(?:\([^)]*\))?\s*==\s*(?:\w+\.)*(?i:context_length|block_size|max_length|seq_len)\b"),
+        "what does not fill a block of one length is left out here",
+    ),
+    (
+        re.compile(r"\.shape\s*==\s*\([^)]*\b(?:seq_len|block_size|context_length|max_length)\b"),
+        "every batch is said to have one shape here",
+    ),
+    (
+        # What is left of a buffer once a block was taken off its front.
+        re.compile(
+            r"(\b(?:self\.)?\w+)\s*=\s*\1\s*\[\s*(?:self\.)?(?:max_)?(?:tokens|length|seq_?len\w*|block_size|context_length"
+            r"|chunk_size)\s*:\s*\]"
         ),
         _CUT,
     ),

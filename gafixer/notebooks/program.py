@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,41 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "Program", "broken", "program"]
 
 
+#: Indentation of the first line that isn't blank.
+_INDENT = re.compile(r"(?:[ \t]*\n)*([ \t]+)(?=\S)")
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of the program: its number among all cells of the notebook, from 1, and its text.
 
-    `head` is what stands above its Python: cell magics. `row` is the program's row where its Python begins.
+    `head` is what stands above its Python: cell magics. `row` is the program's row where its Python begins. `indent` is
+    what its first line begins with, which IPython takes off every line that begins with it too.
     """
 
     number: int
     text: str
     head: str
     row: int
+    indent: str = ""
+
+    @property
+    def python(self) -> str:
+        """Its Python as IPython runs it."""
+        return re.sub(rf"^{self.indent}", "", self.text[len(self.head) :], flags=re.MULTILINE)
+
+    def indented(self, python: str) -> str:
+        """Its Python as the notebook has it.
+
+        Raises:
+            ValueError: not every line was indented, so that nobody knows which are to be.
+        """
+        if not self.indent:
+            return python
+        old = self.text[len(self.head) :].split("\n")
+        if not all(line.startswith(self.indent) or not line.strip() for line in old):
+            raise ValueError("some lines of the cell are indented, others not")
+        return re.sub(r"^(?=.*\S)", self.indent, python, flags=re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +71,9 @@ class Program:
     def position(self, position: Position) -> Position:
         """A position of the program, in the rows of its cell."""
         cell = self.cell(position.row)
-        row = position.row - cell.row + 1 + cell.head.count("\n")
-        return Position(min(row, cell.text.count("\n") + 1), position.column)
+        row = min(position.row - cell.row + 1 + cell.head.count("\n"), cell.text.count("\n") + 1)
+        cut = len(cell.indent) if cell.text.split("\n")[row - 1].startswith(cell.indent) else 0
+        return Position(row, position.column + cut)
 
     def row(self, number: int, row: int) -> int:
         """The program's row for a row of a cell, by its number.
@@ -104,16 +130,18 @@ def program(document: str, without: Container[int] = ()) -> Program:
         if parts:
             parts.append(f"{BOUNDARY}\n")
             row += 1
-        parts.append(f"{hidden.hide(code.text[start:])}\n")
-        cells.append(Cell(code.number, code.text, code.text[:start], row))
+        indent = _INDENT.match(code.text, start)
+        cell = Cell(code.number, code.text, code.text[:start], row, indent[1] if indent else "")
+        parts.append(f"{hidden.hide(cell.python)}\n")
+        cells.append(cell)
         row += parts[-1].count("\n")
     return Program("".join(parts), tuple(cells), hidden)
 
 
 def _trimmed(part: str, cell: Cell) -> str:
     """A cell's part of the program as its text: blank lines at its ends that the codemod set against neighbours go."""
-    old, new = cell.text[len(cell.head) :], part.removesuffix("\n")
+    old, new = cell.python, part.removesuffix("\n")
     if old.strip("\n") == new.strip("\n"):
-        return old
+        return cell.text[len(cell.head) :]
     above, below = len(old) - len(old.lstrip("\n")), len(old) - len(old.rstrip("\n"))
-    return "\n" * above + new.strip("\n") + "\n" * below
+    return cell.indented("\n" * above + new.strip("\n") + "\n" * below)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours, Maker
+from gafixer.analysis.measured import settled
 from gafixer.analysis.overrides import Kind
 from gafixer.data.transformers import COUNT, Division
 from gafixer.findings import Confidence, Related, Role, Severity
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 
 def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
     """At the signature: there the count arrives."""
-    if override.taken is None or override.missing or override.undivided:
+    if override.uncounted and not override.undivided:
+        yield from _uncounted(override, target)
+    # A step of one's own that goes backward takes the place of the one that obeys the switch.
+    if override.taken is None or override.missing or (override.undivided and not override.sends):
         return
     dropped = [call for call in override.losses if call.honours is Honours.NO]
     if not dropped:
+        yield from _dropped_by_head(override, target)
         return
     yield finding(
         RULE,
@@ -52,11 +57,62 @@ def check(override: OverrideSite, target: Target) -> Iterator[Finding]:
     )
 
 
+def _dropped_by_head(override: OverrideSite, target: Target) -> Iterator[Finding]:
+    """The count is handed to the model, and the heads that the file names were measured to drop it."""
+    lost = [
+        call
+        for call in settled(override.losses, {Maker.MODEL}, override.heads, target.newest)
+        if call.honours is Honours.NO
+    ]
+    if not lost or target.division is Division.ACCELERATE or override.divides:
+        return
+    names = ", ".join(override.heads[:3])
+    yield finding(
+        RULE,
+        override,
+        override.spot,
+        f"{override.title} hands {COUNT} to the model, but {names} drops it: nobody divides, and the gradient is "
+        f"gradient_accumulation_steps times too big ({target.name})",
+        severity=Severity.WARNING,
+        help_="import gafixer.patch before training, or sum the loss here and divide it by the count",
+        related=[Related(Role.MEAN, override.place(call.spot), "handed on here") for call in lost],
+    )
+
+
+def _uncounted(override: OverrideSite, target: Target) -> Iterator[Finding]:
+    """Microbatches without their count: `Trainer` divides by the steps, or believes that the model does."""
+    if target.division in {Division.ACCELERATE, Division.NOBODY}:
+        return
+    result = (
+        "where the model takes loss kwargs nobody divides: the gradient is gradient_accumulation_steps times too big"
+        if target.division is Division.TRAINER
+        else "each microbatch's mean weighs the same, whatever it counts"
+    )
+    yield finding(
+        RULE,
+        override,
+        override.spot,
+        f"{override.title} hands over no {COUNT}: {result} ({target.name})",
+        severity=Severity.WARNING,
+        confidence=Confidence.MEDIUM,
+        help_="return the window's count beside its microbatches, as super().get_batch_samples does",
+    )
+
+
 def _severity(override: OverrideSite, target: Target) -> Severity:
     if target.division is Division.ACCELERATE or override.divides:
         return Severity.INFO
+    if override.sends:
+        return _own_step(override, target)
     used = any(call.honours is Honours.YES for call in override.losses)
     return Severity.WARNING if used or override.mentions or override.flags else Severity.ERROR
+
+
+def _own_step(override: OverrideSite, target: Target) -> Severity:
+    """Of a step that goes backward by itself: nobody else divides, unless Accelerate still does."""
+    if target.division is Division.TRAINER_AND_ACCELERATE:
+        return Severity.INFO
+    return Severity.WARNING if all(call.maker is Maker.UNSEEN for call in override.losses) else Severity.ERROR
 
 
 def _message(override: OverrideSite, dropped: list[LossCall], target: Target) -> str:
@@ -65,6 +121,11 @@ def _message(override: OverrideSite, dropped: list[LossCall], target: Target) ->
     told = f"{override.title} {how} {COUNT} and does not use it{part}"
     if override.divides or target.division is Division.ACCELERATE:
         return f"{told}: each microbatch's mean weighs the same, whatever it counts"
+    if override.sends:
+        return (
+            f"{told}: it goes backward by itself, so that nobody divides, "
+            f"and the gradient is gradient_accumulation_steps times too big ({target.name})"
+        )
     if override.kind is Kind.LOSS_FUNCTION:
         return (
             f"{told}: Trainer leaves the division to it, so the gradient is gradient_accumulation_steps times too big"

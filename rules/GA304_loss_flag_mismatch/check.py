@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.flow import Honours
+from gafixer.analysis.flow import Honours, Maker
+from gafixer.analysis.measured import settled
 from gafixer.data.transformers import COUNT
 from gafixer.findings import Related, Role, Severity
 from gafixer.rulebook import Rule
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from gafixer.analysis.requirements import Target
     from gafixer.findings import Finding
 
+#: What makes a loss that is the library's, whatever is handed to it.
+_LIBRARY = frozenset({Maker.MODEL, Maker.SUPER})
 _TOO_BIG = "its loss is a mean: the gradient is gradient_accumulation_steps times too big"
 _TOO_SMALL = "the gradient is gradient_accumulation_steps times too small"
 _MEANS = "Trainer takes a mean of the microbatches' means"
@@ -28,7 +31,8 @@ def check_head(head: HeadSite, target: Target) -> Iterator[Finding]:
     flag = head.flag
     if flag is None or not head.counted or not head.losses or head.inherited is not None:
         return
-    honours = {call.honours for call in head.losses}
+    bases = (head.base,) if head.base is not None else ()
+    honours = {call.honours for call in settled(head.losses, _LIBRARY, bases, target.newest)}
     if flag.value and Honours.NO in honours:
         said = f"tells Trainer that {head.name} divides by {COUNT}, but {_TOO_BIG}"
         yield _finding(head, flag, target, f"{flag.name} = True {said}", Severity.ERROR)
@@ -44,7 +48,7 @@ def check_override(override: OverrideSite, target: Target) -> Iterator[Finding]:
     for flag in override.lost:
         said = f"is set before Trainer's __init__ sets it anew from the model: it has no effect on {override.title}"
         yield _finding(override, flag, target, f"{flag.name} = {flag.value} {said}", Severity.ERROR)
-    honours = {call.honours for call in override.losses}
+    honours = {call.honours for call in settled(override.losses, _LIBRARY, override.heads, target.newest)}
     for flag in override.flags:
         if flag.name == "loss_is_scaled_for_ga" and not flag.value and honours == {Honours.YES}:
             said = f"lets Trainer divide by the steps, but {override.title} has divided by {COUNT}: {_TOO_SMALL}"

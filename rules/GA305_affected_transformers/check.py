@@ -108,7 +108,9 @@ def _by_steps(who: Division, uses: Uses) -> str | None:
     """What goes wrong with heads of these names."""
     match who:
         case Division.ACCELERATE:
-            return "each microbatch's mean weighs the same, whatever it counts" if uses.tokens else None
+            return (
+                "each microbatch's mean weighs the same, whatever it counts" if uses.tokens and not uses.fixed else None
+            )
         case Division.NOBODY:
             return f"the gradient of most heads is {_STEPS} times too big"
         case Division.TRAINER_AND_ACCELERATE:

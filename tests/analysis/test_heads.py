@@ -329,3 +329,20 @@ def test_prefilter_lets_heads_and_overrides_pass() -> None:
     assert Matter.HEAD in prefilter.matter((IMPORTS + "class A(PreTrainedModel):\n    labels = loss = 1\n").encode())
     assert prefilter.matter(b"def compute_loss(self, model, inputs):\n    pass\n") is Matter.TRAINER
     assert prefilter.matter(b"from torch import nn\nclass A(nn.Module):\n    pass\n") is Matter.NOTHING
+
+
+REFUSES = """
+    def forward(self, x, labels=None, **unknown):
+        {before}
+        if len(unknown) > 0:
+            raise ValueError(f"unexpected: {{unknown}}")
+        return {{"loss": F.cross_entropy(self.head(x), labels)}}
+"""
+
+
+def test_a_forward_that_raises_for_what_it_does_not_know() -> None:
+    """It promises nothing, unless it takes the count out first."""
+    assert head(REFUSES.format(before='unknown.pop("position_ids", None)')).kwargs is None
+    assert head(REFUSES.format(before='unknown.pop("num_items_in_batch", None)')).kwargs == "unknown"
+    assert head(REFUSES.format(before="pass").replace("len(unknown) > 0", "unknown")).kwargs is None
+    assert head(REFUSES.format(before="pass").replace("len(unknown) > 0", "len(x) > 0")).kwargs == "unknown"

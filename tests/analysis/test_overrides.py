@@ -163,3 +163,59 @@ def test_other_trainers_are_left_alone() -> None:
         read("import lightning\nclass T(lightning.Trainer):\n    def training_step(self, batch):\n        return 1\n")
         == []
     )
+
+
+STEP = """
+class T(Trainer):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        {body}
+        return loss.detach() / self.args.gradient_accumulation_steps
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "honours"),
+    [
+        ("loss = -F.logsigmoid(model(inputs)).mean(); self.accelerator.backward(loss)", {Honours.NO}),
+        ("loss = -F.logsigmoid(model(inputs)).mean(); loss.backward()", {Honours.NO}),
+        ("loss = self.rank(model, inputs, num_items_in_batch); self.accelerator.backward(loss)", set()),
+        ("loss = super().training_step(model, inputs, num_items_in_batch)", set()),
+        ("loss = -F.logsigmoid(model(inputs)).mean(); loss.backward(); self.optimizer.step()", set()),
+    ],
+)
+def test_training_step_that_goes_backward_by_itself(body: str, honours: set[Honours]) -> None:
+    """Whatever its loss is made of; one that steps too has windows of its own."""
+    (site,) = read(STEP.format(body=body))
+    assert {call.honours for call in site.losses} == honours
+    assert site.sends is bool(honours)
+    assert not site.divides  # what is returned is for the log
+
+
+def test_training_step_that_divides() -> None:
+    body = "loss = model(**inputs).loss / self.args.gradient_accumulation_steps; self.accelerator.backward(loss)"
+    (site,) = read(STEP.format(body=body))
+    assert site.divides
+
+
+@pytest.mark.parametrize(
+    ("returned", "uncounted"),
+    [
+        ("batches, None", True),
+        ("batches, self.count(batches)", False),
+        ("super().get_batch_samples(epoch_iterator, num_batches, device)", False),
+    ],
+)
+def test_get_batch_samples_without_a_count(returned: str, uncounted: bool) -> None:
+    (site,) = read(
+        "class T(Trainer):\n    def get_batch_samples(self, epoch_iterator, num_batches, device):\n"
+        f"        batches = [next(epoch_iterator) for _ in range(num_batches)]\n        return {returned}\n"
+    )
+    assert site.uncounted is uncounted
+
+
+def test_a_trainer_that_trains_by_itself() -> None:
+    """A class of the project's own with a loop is none of Transformers'; without one it may be mixed into one."""
+    loss = "    def compute_loss(self, model, inputs):\n        return model(inputs).mean()\n"
+    assert read(f"class GRPOTrainer:\n{loss}    def train(self):\n        pass\n") == []
+    assert len(read(f"class LossMixin:\n{loss}")) == 1
+    assert len(read(f"class Own(Trainer):\n{loss}    def train(self):\n        pass\n")) == 1

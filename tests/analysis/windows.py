@@ -113,6 +113,35 @@ GUARDED = [
     _counter("counter by assignment", 0, late="count = count + 1", test="count == n", reset="count = 0"),
     _counter("counter that wraps", 0, late="count = (count + 1) % n", test="count == 0"),
     Loop(
+        "a flag of two branches",
+        """\
+def train(model, loader, optimizer, n):
+    for i, (x, y) in enumerate(loader):
+        if n == 1:
+            update = True
+        else:
+            update = True if (i + 1) % n == 0 else False
+        (model(x, labels=y).loss / n).backward()
+        if update:
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        first=0,
+    ),
+    Loop(
+        "a flag that says when not",
+        """\
+def train(model, loader, optimizer, n):
+    for i, (x, y) in enumerate(loader):
+        waits = False if (i + 1) % n == 0 else True
+        (model(x, labels=y).loss / n).backward()
+        if not waits:
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        first=0,
+    ),
+    Loop(
         "early continue",
         """\
 def train(model, loader, optimizer, n):

@@ -14,7 +14,7 @@ from gafixer.analysis.source import UnreadableError
 from gafixer.findings import Finding, Position
 from gafixer.fixing import Changed
 from gafixer.notebooks.notebook import Notebook
-from gafixer.scan import NOTHING, Scanner
+from gafixer.scan import NOTHING, Failure, Scanner
 from gafixer.settings import Hierarchy, Layer
 from tests.notebooks.making import LISTS, STRINGS, STYLES, cut, lines_of, markdown, notebook, sources
 
@@ -285,3 +285,31 @@ def test_the_prefilter_rejects_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None
     document = json.dumps({"cells": [{"cell_type": "code", "source": "import pandas"}]}).encode()
     assert not engine.wanted_notebook(document)
     assert Scanner(SETTINGS).source(document, "nb.ipynb") is NOTHING
+
+
+def test_a_cell_that_is_indented_as_a_whole() -> None:
+    """IPython takes the first line's indentation off; places and fixes are those of the cell as it is written."""
+    inner = "\n".join(f"  {line}" if line else line for line in cut(LOOP)[TRAIN].split("\n"))
+    cells = cut(LOOP)
+    plain = found(notebook(*cells))
+    cells[TRAIN] = inner
+    shifted = found(notebook(*cells))
+    assert [f.code for f in shifted] == [f.code for f in plain]
+    for mine, other in zip(shifted, plain, strict=True):
+        start, end = mine.place.span.start, other.place.span.start
+        assert (start.row, start.column) == (end.row, end.column + 2)
+    made = changed(notebook(*cells))
+    assert made is not None
+    lines = sources(made.content.decode())[TRAIN].split("\n")
+    assert all(line.startswith("  ") or not line for line in lines)
+    assert found(made.content.decode()) == []
+
+
+def test_a_cell_whose_first_line_alone_is_indented() -> None:
+    """What follows stands unindented: it runs as it is, but nobody can tell how it is to be written back."""
+    cells = cut(LOOP)
+    cells[TRAIN] = f" {cells[TRAIN]}\nDONE = True"
+    assert [f.code for f in found(notebook(*cells))] == [f.code for f in found(notebook(*cut(LOOP)))]
+    made = fixing.change(notebook(*cells).encode(), "nb.ipynb", UNSAFE)
+    assert isinstance(made, Failure)
+    assert "some lines of the cell are indented" in made.reason
