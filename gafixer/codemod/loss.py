@@ -124,11 +124,13 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     said = "" if other is tree else f"that `{callee}` averages over these"
     mean = replace(made, parts=frozenset(), boxed=True, assumed=said)
     settings = other.expression(term.atom.made) if term.atom.made is not None else None
-    one = len(steps) == 1 and term.atom.kind is Kind.LOSS
+    function = steps[0].function
+    one = len(steps) == 1 and term.atom.kind is Kind.LOSS and isinstance(function, ast.FunctionDef)
     if not one or not isinstance(node, ast.Call) or not isinstance(settings, ast.Call):
         return mean
+    assert isinstance(function, ast.FunctionDef)
     try:
-        parts = asked(tree, other, steps[0].function, node, settings, call)
+        parts = asked(tree, other, function, node, settings, call)
     except DeclinedError:
         return mean
     return replace(mean, parts=parts, boxed=False, assumed="", mean=mean)

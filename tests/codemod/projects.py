@@ -201,6 +201,7 @@ def run(sources: dict[str, str], steps: int, loader: list[tuple[Tensor, Tensor]]
                 F.cross_entropy(model(x)[0].flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
                 for x, y in window
             )
+            assert isinstance(total, torch.Tensor)
             items = sum(int(y.ne(-100).sum()) for _, y in window)
             wanted = torch.cat([g.flatten() for g in torch.autograd.grad(scale * total / max(items, 1), parameters)])
             got = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
