@@ -166,7 +166,7 @@ class _Watch:
 
 
 def _run(name: str, source: str, steps: int, batches: int) -> dict[str, Any]:
-    from accelerate.state import AcceleratorState, GradientState
+    from accelerate.state import AcceleratorState, GradientState  # type: ignore[import-untyped]  # accelerate ships no type information
 
     AcceleratorState._reset_state()
     GradientState._reset_state()
@@ -177,7 +177,8 @@ def _run(name: str, source: str, steps: int, batches: int) -> dict[str, Any]:
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     watch = _Watch(model, 1 if name == "no_accumulation" else steps)
     watch.epoch = batches
-    loader = DataLoader(_sentences(batches * world * ROWS), batch_size=ROWS, collate_fn=watch.collate)
+    sentences: Any = _sentences(batches * world * ROWS)  # a list does for a DataLoader
+    loader = DataLoader[Any](sentences, batch_size=ROWS, collate_fn=watch.collate)
     scope: dict[str, Any] = {}
     exec(compile(source, name, "exec"), scope)
     hook = register_optimizer_step_pre_hook(watch)

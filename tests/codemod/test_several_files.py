@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from gafixer.baseline import Baseline
 from gafixer.scan import Failure, Scanner
 from gafixer.settings import Hierarchy, Layer
 from tests.command import REAL, gafixer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MODEL = """\
 import torch.nn.functional as F
@@ -155,7 +159,12 @@ def test_a_write_that_fails_puts_back_what_was_written(folder: Path, monkeypatch
 def test_what_is_relied_on_is_written_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     real = writing.write_all
-    monkeypatch.setattr(writing, "write_all", lambda contents: (written.extend(contents), real(contents)))
+
+    def noted(contents: Mapping[str, bytes]) -> None:
+        written.extend(contents)
+        real(contents)
+
+    monkeypatch.setattr(writing, "write_all", noted)
     repair(*ALL)
     assert written == ["model.py", "train.py"]
 
@@ -171,7 +180,7 @@ def test_line_ends_of_the_other_file_survive(folder: Path) -> None:
 def test_comments_and_the_baseline_hold_for_all_files(folder: Path) -> None:
     scanner = Scanner(SETTINGS, ALL)
     found = scanner.path("train.py").findings
-    judged = Baseline.empty("known.json").updated(found, lambda place: TRAIN, set())
+    judged = Baseline.empty("known.json").updated(found, lambda place: TRAIN, frozenset())
     assert repair(*ALL, baseline=judged) == ([], [])
     silenced = TRAIN.replace(".backward()", ".backward()  # noqa: GA101")
     (folder / "train.py").write_text(silenced)

@@ -310,6 +310,6 @@ def test_a_cell_whose_first_line_alone_is_indented() -> None:
     cells = cut(LOOP)
     cells[TRAIN] = f" {cells[TRAIN]}\nDONE = True"
     assert [f.code for f in found(notebook(*cells))] == [f.code for f in found(notebook(*cut(LOOP)))]
-    made = fixing.change(notebook(*cells).encode(), "nb.ipynb", UNSAFE)
+    made = fixing.change(notebook(*cells).encode(), "nb.ipynb", Scanner(UNSAFE))
     assert isinstance(made, Failure)
     assert "some lines of the cell are indented" in made.reason

@@ -26,7 +26,8 @@ class Plain(InOrder):
     """Subtracts the gradient: with DeepSpeed the Trainer makes its optimizer itself, whatever it was given."""
 
     def create_optimizer(self, *_: Any, **__: Any) -> Any:
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1.0)
+        model: Any = self.model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
         return self.optimizer
 
 
