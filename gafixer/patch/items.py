@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +63,8 @@ class ItemRule:
 
     All, where `ignored` is None.
 
+    `ends` are items that each row has on top: a shift that pads its end with a token scores that as well.
+
     With `class_weights` an item counts as much as its class weighs, as in a weighted `cross_entropy`. `queries` is how
     many each sample has, where they are what is scored.
     """
@@ -73,6 +75,7 @@ class ItemRule:
     limit: Length | None = None
     class_weights: tuple[float, ...] | None = None
     queries: int = 0
+    ends: int = 0
 
 
 SAMPLES = ItemRule("", View.ROWS)
@@ -109,7 +112,8 @@ def count(rule: ItemRule, batch: object) -> Tensor | float:
     if rule.class_weights is not None:
         weights = torch.tensor(rule.class_weights, dtype=wide_float(items.device), device=items.device)
         return weights[items if valid is None else items[valid]].sum()
-    return float(items.numel()) if valid is None else valid.sum()
+    ends = rule.ends * (items.numel() // items.shape[-1]) if rule.ends else 0
+    return float(items.numel() + ends) if valid is None else valid.sum() + ends
 
 
 def _count_objects(rule: ItemRule, images: list[Tensor]) -> Tensor | float:
@@ -140,18 +144,30 @@ def match(
     positions, it is taken for a length. More than one rule means that this batch can't tell them apart.
     """
     for keys in _sources(batch):
-        for fits in (_same_places, _same_values):
-            found = [
-                ItemRule(key, view, ignored)
-                for key in keys
-                for view in (View.WHOLE, View.SHIFTED, View.ATTENDED, View.SHIFTED_ATTENDED)
-                if _applies(batch, key, view) and fits(target, _view(batch, key, view), ignored, classes)
-            ]
+        for found in _fitting(target, batch, keys, classes, ignored):
             if found:
                 weights = None if class_weights is None else tuple(class_weights.detach().double().tolist())
                 limit = _limit(batch, ignored, classes)
                 return tuple(replace(rule, limit=limit, class_weights=weights) for rule in _distinct(found, batch))
     return ()
+
+
+def _fitting(
+    target: Tensor, batch: Batch, keys: list[str], classes: int | None, ignored: int | None
+) -> Iterator[list[ItemRule]]:
+    """The rules that say what the target holds, by ever weaker likeness."""
+    for fits in (_same_places, _same_values):
+        yield [
+            ItemRule(key, view, ignored)
+            for key in keys
+            for view in (View.WHOLE, View.SHIFTED, View.ATTENDED, View.SHIFTED_ATTENDED)
+            if _applies(batch, key, view) and fits(target, _view(batch, key, view), ignored, classes)
+        ]
+    yield [
+        ItemRule(key, View.SHIFTED, ignored, ends=1)
+        for key in keys
+        if _applies(batch, key, View.SHIFTED) and _ended(target, _view(batch, key, View.SHIFTED), ignored)
+    ]
 
 
 def match_queries(target: Tensor, batch: Batch, *, classes: int, class_weights: Tensor | None) -> tuple[ItemRule, ...]:
@@ -252,6 +268,16 @@ def _same_places(target: Tensor, items: Tensor, ignored: int | None, classes: in
         rows = ours.view(-1, items.shape[-1] + 1)
         return bool((rows[:, -1] == IGNORED).all()) and torch.equal(rows[:, :-1].reshape(-1), theirs)
     return ours.numel() == theirs.numel() and torch.equal(ours, theirs)
+
+
+def _ended(target: Tensor, items: Tensor, ignored: int | None) -> bool:
+    """The shifted entries, each row followed by one and the same scored entry."""
+    ours, theirs = _pair(target, items, ignored, None)
+    if target.is_floating_point() or ours.numel() != theirs.numel() // items.shape[-1] * (items.shape[-1] + 1):
+        return False
+    rows = ours.view(-1, items.shape[-1] + 1)
+    ends = rows[:, -1]
+    return bool((ends == ends[0]).all() and ends[0] != IGNORED) and torch.equal(rows[:, :-1].reshape(-1), theirs)
 
 
 def _same_values(target: Tensor, items: Tensor, ignored: int | None, classes: int | None) -> bool:

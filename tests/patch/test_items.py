@@ -94,3 +94,14 @@ def test_a_match_counts_what_torch_divides_by(rows: list[list[int]], shift: bool
     target = (ours[:, 1:] if shift else ours).reshape(-1)
     found = match(target, {"labels": ours}, classes=7, ignored=-100, class_weights=None)
     assert float(count(found[0], {"labels": ours})) == int((target != -100).sum())
+
+
+def test_a_shift_that_ends_each_row_with_a_token_scores_that_too() -> None:
+    """As XGLM's did, with its padding token, up to 4.45."""
+    batch = {"labels": torch.tensor([[5, 6, 7, -100], [8, 9, -100, -100]])}
+    target = torch.tensor([[6, 7, -100, 1], [9, -100, -100, 1]]).reshape(-1)
+    (rule,) = match(target, batch, classes=20, ignored=-100, class_weights=None)
+    assert rule == ItemRule("labels", View.SHIFTED, -100, ends=1)
+    assert float(count(rule, batch)) == float((target != -100).sum())
+    other = torch.tensor([[6, 7, -100, 1], [9, -100, -100, 2]]).reshape(-1)
+    assert match(other, batch, classes=20, ignored=-100, class_weights=None) == ()
