@@ -97,7 +97,9 @@ def _fix(result: Result, started: float) -> int:
     options = result.options
     scanner = Scanner(result.settings, result.paths)
     turn = result.paths if options.to is not None else ()
-    made, failures = fixing.repair(result.shown(), scanner, result.baseline, keep=options.fixes, turn=turn)
+    made, failures = fixing.repair(
+        result.shown(), scanner, result.baseline, options.paths, keep=options.fixes, turn=turn
+    )
     changed = [c for c in made if c.new != c.old]
     result.failures += failures
     fixed = [f for c in changed for f in c.fixed]

@@ -144,13 +144,14 @@ def repair(
     findings: Iterable[Finding],
     scanner: Scanner,
     baseline: Baseline | None,
+    named: Sequence[str],
     *,
     keep: bool,
     turn: Sequence[str] = (),
 ) -> tuple[list[Changed], list[Failure]]:
     """Fix the files that have findings with an accepted fix; `keep` writes them.
 
-    The plain loops of the files to `turn` become loops of Accelerate.
+    `named` are the paths that the scan was given. The plain loops of the files to `turn` become loops of Accelerate.
     """
     settings = scanner.settings
     changed: dict[str, Changed] = {}
@@ -165,6 +166,8 @@ def repair(
                 made = change(source, path, scanner, baseline, changed, turn=path in turn)
             else:
                 made = _edited(source, path, told, settings)
+            if isinstance(made, Changed) and any(_leads_out(file.path, named) for file in made.files):
+                made = Failure(path, "not fixed: it is, or goes together with, a link to a file elsewhere")
             if isinstance(made, Changed):
                 written = {file.path: file.content for file in made.files if file.new != file.old}
                 if keep and written:
@@ -176,6 +179,14 @@ def repair(
             where = "" if error.filename in {None, path} else f"{error.filename}: "
             failures.append(Failure(path, f"not fixed: {where}{files.reason(error)}"))
     return list(changed.values()), failures
+
+
+def _leads_out(path: str, named: Sequence[str]) -> bool:
+    """Whether a path that nobody named is a link to something that is under none of the named ones."""
+    if path in named or not Path(path).is_symlink():
+        return False
+    target = Path(path).resolve()
+    return not any(target.is_relative_to(Path(name).resolve()) for name in named or ["."])
 
 
 def _is_program(path: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gafixer.scan import NOTHING, Failure, Outcome, Scanner
@@ -115,13 +117,14 @@ class _Team:
         # Until a new process can end quietly on Ctrl-C it shall ignore it; it starts with what is set here.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            for _ in range(number):
-                ours, theirs = context.Pipe()
-                told = (theirs, self._scanner.settings, self._scanner.scanned)
-                process = context.Process(target=_work, args=told, daemon=True)
-                process.start()
-                theirs.close()
-                self._workers.append(_Worker(process, ours))
+            with _away() as here:
+                for _ in range(number):
+                    ours, theirs = context.Pipe()
+                    told = (theirs, here, self._scanner.settings, self._scanner.scanned)
+                    process = context.Process(target=_work, args=told, daemon=True)
+                    process.start()
+                    theirs.close()
+                    self._workers.append(_Worker(process, ours))
         finally:
             signal.signal(signal.SIGINT, before)
         for worker in self._workers:
@@ -176,14 +179,30 @@ class _Team:
             worker.line.close()
 
 
+@contextlib.contextmanager
+def _away() -> Iterator[Path]:
+    """Somewhere else for a moment; gives the working directory.
+
+    A new Python looks for its first modules in the folder that it starts in. Where somebody's repository is scanned,
+    that would run their `multiprocessing.py`.
+    """
+    here = Path.cwd()
+    os.chdir(Path(os.__file__).parent)  # Python's own
+    try:
+        yield here
+    finally:
+        os.chdir(here)
+
+
 def _says(outcome: Outcome) -> bool:
     return outcome is not NOTHING
 
 
-def _work(line: Connection, settings: Hierarchy, scanned: Sequence[str]) -> None:
+def _work(line: Connection, here: Path, settings: Hierarchy, scanned: Sequence[str]) -> None:
     """Another process: chunks in, what they came to out. Ctrl-C ends it at once and without a word."""
     import signal
 
+    os.chdir(here)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     scanner = Scanner(settings, scanned)
     while True:

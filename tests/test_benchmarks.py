@@ -34,10 +34,11 @@ def test_ratio_is_that_of_the_medians() -> None:
     """One slow run on either side does not decide."""
 
     def runs(*seconds: float) -> tuple[Run, ...]:
-        return tuple(Run(second, 10.0) for second in seconds)
+        return tuple(Run(second, 10.0, 2 * second) for second in seconds)
 
     compared = Comparison(runs(1.0, 1.0, 9.0), runs(2.0, 0.5, 2.0))
     assert (compared.seconds, compared.ratio, compared.spread) == ((1.0, 2.0), 0.5, (0.5, 4.5))
+    assert compared.work == 0.5
 
 
 def test_growth(tmp_path: Path) -> None:

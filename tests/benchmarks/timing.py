@@ -27,10 +27,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Wall-clock seconds, and the peak memory of the process that was started, in MB (its own children aside)."""
+    """Wall-clock seconds, the peak memory in MB of the largest process, and the CPU seconds of all of them."""
 
     seconds: float
     megabytes: float
+    work: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,12 @@ class Comparison:
         """The smallest and the largest ratio of a pair."""
         ratios = [one.seconds / other.seconds for one, other in zip(self.ours, self.theirs, strict=True)]
         return min(ratios), max(ratios)
+
+    @property
+    def work(self) -> float:
+        """The ratio of the medians of CPU seconds."""
+        ours, theirs = (statistics.median(run.work for run in runs) for runs in (self.ours, self.theirs))
+        return ours / theirs
 
     @property
     def megabytes(self) -> float:
@@ -106,4 +113,4 @@ def run(command: Command) -> Run:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in command.exits:
         raise RuntimeError(f"{command.name}: exit {process.returncode}: {complaint.strip()[-500:]}")
-    return Run(seconds, usage.ru_maxrss / 1024)
+    return Run(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)

@@ -67,7 +67,7 @@ def repair(
     """What `--fix` does when these are scanned."""
     scanner = Scanner(settings, paths)
     found = [finding for path in paths for finding in scanner.path(path).findings]
-    return fixing.repair(found, Scanner(settings, paths), baseline, keep=True)
+    return fixing.repair(found, Scanner(settings, paths), baseline, paths, keep=True)
 
 
 def test_both_are_written(folder: Path) -> None:

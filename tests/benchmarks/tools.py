@@ -1,0 +1,57 @@
+"""The programs that are timed, each as it is told to do its work and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from tests.benchmarks.timing import Command
+
+__all__ = ["AGAINST", "ours"]
+
+
+def ours(tree: str, jobs: int | None, extra: tuple[str, ...]) -> Command:
+    settings = ("--isolated", "--exit-zero", "--output-format", "json")
+    if not any(word.startswith("--cache-dir") for word in extra):
+        settings += ("--no-cache",)
+    processes = () if jobs is None else ("--jobs", str(jobs))
+    return Command("gafixer", (sys.executable, "-m", "gafixer", "scan", tree, *settings, *processes, *extra), {})
+
+
+def _program(name: str) -> str:
+    """Of this environment, or the one on the PATH."""
+    beside = Path(sys.executable).with_name(name)
+    program = str(beside) if beside.exists() else shutil.which(name)
+    if program is None:
+        raise click.ClickException(f"{name} is not installed: pip install {name}")
+    return program
+
+
+def _ruff(tree: str, jobs: int | None) -> Command:
+    arguments = (_program("ruff"), "check", "--select", "F", "--no-cache", "--isolated", "--exit-zero", "--quiet", tree)
+    return Command("ruff", arguments, {} if jobs is None else {"RAYON_NUM_THREADS": str(jobs)})
+
+
+def _flake8(tree: str, jobs: int | None) -> Command:
+    arguments = (_program("flake8"), "--isolated", "--select", "F", "--exit-zero", "--jobs", str(jobs or "auto"), tree)
+    return Command("flake8", arguments, {})
+
+
+def _torchfix(tree: str, jobs: int | None) -> Command:
+    processes = () if jobs is None else ("--jobs", str(jobs))
+    return Command("torchfix", (_program("torchfix"), *processes, tree), {}, (0, 1))
+
+
+def _fixit(tree: str, jobs: int | None) -> Command:
+    """It has no option for the number of its processes; 4, 8 are its codes for findings and for files it can't read."""
+    return Command("fixit", (_program("fixit"), "--quiet", "lint", tree), {}, (0, 1, 4, 5, 8, 12))
+
+
+def _click(tree: str, jobs: int | None) -> Command:
+    return Command("click", (sys.executable, "-c", "import click"), {})
+
+
+AGAINST = {"ruff": _ruff, "flake8": _flake8, "torchfix": _torchfix, "fixit": _fixit, "click": _click}
