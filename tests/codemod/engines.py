@@ -49,14 +49,14 @@ def train(engine, loader, epochs=1):
 from tqdm import tqdm
 
 
-def train(model, train_dataloader, epochs=1):
+def train(engine, train_dataloader, epochs=1):
     for epoch in range(epochs):
         for step, batch in tqdm(enumerate(train_dataloader), total=len(train_dataloader), disable=True):
             batch = {key: value.to("cpu") for key, value in batch.items()}
-            outputs = model(**batch)
+            outputs = engine(**batch)
             loss = outputs.loss
-            model.backward(loss)
-            model.step()
+            engine.backward(loss)
+            engine.step()
 """,
     "own_criterion": """
 import torch.nn.functional as F
