@@ -15,8 +15,6 @@ __all__ = ["AGAINST", "ours"]
 
 def ours(tree: str, jobs: int | None, extra: tuple[str, ...]) -> Command:
     settings = ("--isolated", "--exit-zero", "--output-format", "json")
-    if not any(word.startswith("--cache-dir") for word in extra):
-        settings += ("--no-cache",)
     processes = () if jobs is None else ("--jobs", str(jobs))
     return Command("gafixer", (sys.executable, "-m", "gafixer", "scan", tree, *settings, *processes, *extra), {})
 
