@@ -8,7 +8,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gafixer.analysis.site import Evidence
 from gafixer.analysis.values import Spot
@@ -16,9 +16,11 @@ from gafixer.data.settings import EXTENSIONS, MENTIONED, NAMED, NAMES, SKIPPED
 from gafixer.findings import Place, Position, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
-__all__ = ["Setting", "Source", "files", "nearest", "place", "read", "settings", "text"]
+__all__ = ["Setting", "Source", "closest", "files", "nearest", "place", "read", "settings", "text"]
+
+Said = TypeVar("Said")
 
 #: Files that are looked into, bytes of one, and folders below the root.
 _MOST_FILES = 3000
@@ -78,10 +80,19 @@ def place(spot: Spot) -> Place:
 
 def nearest(found: tuple[Setting, ...], importer: str) -> tuple[Setting, ...]:
     """Of each key the settings that share most folders with a file: a checkout may hold several projects."""
+    by_key: dict[str, list[Setting]] = {}
+    for setting in found:
+        by_key.setdefault(setting.key, []).append(setting)
+    kept = {s for same in by_key.values() for s in closest(same, importer, lambda s: s.where.spot.path)}
+    return tuple(s for s in found if s in kept)
+
+
+def closest(found: Iterable[Said], importer: str, path: Callable[[Said], str]) -> tuple[Said, ...]:
+    """Those whose file shares most folders with a file."""
     folders = PurePath(importer).parent.parts
-    shared = {s: _shared(folders, PurePath(s.where.spot.path).parent.parts) for s in found}
-    most = {key: max(shared[s] for s in found if s.key == key) for key in {s.key for s in found}}
-    return tuple(s for s in found if shared[s] == most[s.key])
+    shared = [(_shared(folders, PurePath(path(one)).parent.parts), one) for one in found]
+    most = max((count for count, _ in shared), default=0)
+    return tuple(one for count, one in shared if count == most)
 
 
 def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from gafixer.analysis import outside, requirements
+from gafixer.analysis import outside, registries, requirements, targets
 from gafixer.analysis.source import Module, UnreadableError
+from gafixer.data.dispatch import CONFIGURATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from gafixer.analysis.outside import Setting
+    from gafixer.analysis.registries import Told
     from gafixer.analysis.requirements import Requirement
+    from gafixer.analysis.targets import Target
 
 __all__ = ["Changed", "FileProject", "MemoryProject", "Project", "shown"]
 
@@ -29,6 +32,9 @@ def derived(source: str) -> Iterator[tuple[str, str]]:
     for match in _CLASS.finditer(source):
         for base in match[2].split(","):
             yield match[1], base.partition("[")[0].rpartition(".")[2].strip()
+
+
+_Said = TypeVar("_Said")
 
 
 class Project(Protocol):
@@ -50,6 +56,14 @@ class Project(Protocol):
         """Classes of the project that name a class called `name` as a base: each with the module that defines it."""
         ...
 
+    def registered(self, registry: str, importer: str) -> tuple[tuple[Module, Told], ...]:
+        """What registries of this name are told of: each with the module that tells."""
+        ...
+
+    def targets(self, key: str, importer: str) -> tuple[Target, ...]:
+        """What configuration files around `importer` say is to be made of their part under `key`."""
+        ...
+
     def editable(self, path: str) -> Module | None:
         """The module of a file that a fix of another file may change, too; None for any other file."""
         ...
@@ -64,10 +78,12 @@ class MemoryProject:
         requirement: Requirement | None = None,
         settings: tuple[Setting, ...] = (),
         editable: Iterable[str] = (),
+        targets: tuple[Target, ...] = (),
     ) -> None:
         self._sources = sources
         self._requirement = requirement
         self._settings = settings
+        self._targets = targets
         self._editable = {_in_memory(name): name for name in editable}
         self._modules: dict[str, Module | None] = {}
 
@@ -93,6 +109,16 @@ class MemoryProject:
         """See `Project`."""
         found = ((self.module(module, importer), cls) for module, cls in self._derived(name))
         return tuple((module, cls) for module, cls in found if module is not None)
+
+    def registered(self, registry: str, importer: str) -> tuple[tuple[Module, Told], ...]:
+        """See `Project`."""
+        told = registries.index(((module, source) for module, source in self._sources.items()))
+        found = ((self.module(module, importer), one) for module, one in told.get(registry, ()))
+        return tuple((module, one) for module, one in found if module is not None)
+
+    def targets(self, key: str, importer: str) -> tuple[Target, ...]:
+        """See `Project`."""
+        return tuple(target for target in self._targets if target.key == key)
 
     def editable(self, path: str) -> Module | None:
         """See `Project`."""
@@ -140,6 +166,14 @@ class Changed:
     def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
         """See `Project`."""
         return tuple((self._now(module), cls) for module, cls in self._project.subclasses(name, importer))
+
+    def registered(self, registry: str, importer: str) -> tuple[tuple[Module, Told], ...]:
+        """See `Project`."""
+        return tuple((self._now(module), told) for module, told in self._project.registered(registry, importer))
+
+    def targets(self, key: str, importer: str) -> tuple[Target, ...]:
+        """See `Project`."""
+        return self._project.targets(key, importer)
 
     def editable(self, path: str) -> Module | None:
         """See `Project`."""
@@ -195,14 +229,26 @@ class FileProject:
 
     def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
         """See `Project`. Of the whole project, as far as it is looked into."""
+        return self._opened(self._derived(self._root(Path(importer).absolute().parent)).get(name, ()))
+
+    def registered(self, registry: str, importer: str) -> tuple[tuple[Module, Told], ...]:
+        """See `Project`. Of the whole project, as far as it is looked into."""
+        return self._opened(self._registered(self._root(Path(importer).absolute().parent)).get(registry, ()))
+
+    def targets(self, key: str, importer: str) -> tuple[Target, ...]:
+        """See `Project`. Of the whole project, those nearest to the file."""
+        found = self._targets(self._root(Path(importer).absolute().parent)).get(key, ())
+        return outside.closest(found, importer, lambda target: target.spot.path)
+
+    def _opened(self, said: Iterable[tuple[Path, _Said]]) -> tuple[tuple[Module, _Said], ...]:
         found = []
-        for path, cls in self._derived(self._root(Path(importer).absolute().parent)).get(name, ()):
+        for path, what in said:
             key = str(path)
             if key not in self._modules:
                 self._modules[key] = self._read(path, path.stem, is_package=path.name == "__init__.py")
             module = self._modules[key]
             if module is not None:
-                found.append((module, cls))
+                found.append((module, what))
         return tuple(found)
 
     def editable(self, path: str) -> Module | None:
@@ -222,6 +268,18 @@ class FileProject:
         for path in outside.files(root, (".py",)):
             for cls, base in derived(outside.text(path)):
                 found.setdefault(base, []).append((path, cls))
+        return found
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _registered(self, root: Path) -> dict[str, list[tuple[Path, Told]]]:
+        return registries.index((path, outside.text(path)) for path in outside.files(root, (".py",)))
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _targets(self, root: Path) -> dict[str, list[Target]]:
+        found: dict[str, list[Target]] = {}
+        for path in outside.files(root, CONFIGURATIONS):
+            for target in targets.read(outside.text(path), shown(path)):
+                found.setdefault(target.key, []).append(target)
         return found
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan

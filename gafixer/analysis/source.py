@@ -242,6 +242,12 @@ class Module:
                 found += [node for node in block.parsed() if name in _binds(node)]
         return found
 
+    def definitions(self) -> list[str]:
+        """The names that top-level statements define."""
+        self.defined("")
+        assert self._defined is not None
+        return [*(block.name for block in self.blocks if block.name is not None), *self._defined]
+
     def imports(self) -> dict[str, tuple[str, str | None]]:
         """Local name -> (module as written, name in it or None). ``*`` maps each starred module to itself."""
         if self._imports is None:
