@@ -97,14 +97,16 @@ def _members(run: Interpreter, module: Module) -> list[Value]:
 
 def _registered(run: Interpreter, node: ast.expr) -> list[Value]:
     """What is told to the registry that a module-level name holds, and what stands in it from the first."""
+    module = run.scope.module
     match node:
-        case ast.Name(id=name) if name in run.scope.env:
-            return []
-        case ast.Name(id=name) | ast.Attribute(attr=name):
+        case ast.Name(id=name) if name not in run.scope.env:
             pass
+        case ast.Attribute(value=ast.Name() as holder, attr=name):
+            if isinstance(held := run.evaluate(holder), ModuleRef):
+                module = run.names.modules[held.name]
         case _:
             return []
-    told = run.names.registered(name, run.scope.module)
+    told = run.names.registered(name, module)
     if not told:
         return []
     value = run.evaluate(node)

@@ -81,6 +81,14 @@ PICKED = {
             "losses": f"from torch import nn\nfrom registry import LOSSES\n@LOSSES.register\n{MEAN}",
         },
     ),
+    "a registry of a module": (
+        "import registry",
+        "registry.LOSSES.build(args.loss)",
+        {
+            "registry": REGISTRY,
+            "losses": f"from torch import nn\nimport registry\n@registry.LOSSES.register\n{MEAN}",
+        },
+    ),
     "a library's registry": (
         f"from mmengine import Registry, build_from_cfg\nLOSSES = Registry('loss')\n@LOSSES.register_module()\n{MEAN}",
         "build_from_cfg(args.loss, LOSSES)",
