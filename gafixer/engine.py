@@ -13,6 +13,7 @@ from gafixer.declared import NOTHING
 from gafixer.findings import Confidence, Detail, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
@@ -282,7 +283,11 @@ def _fixer(module: Module, project: Project, settings: Settings, detail: Detail 
                 shown += _gained(other, project, now, settings)
         return said, shown
 
-    tree = Tree(module.source, module.path, functools.cache(beside))
+    def derived(name: str) -> list[ast.ClassDef]:
+        found = project.subclasses(name, module.path)
+        return [node for other, cls in found for node in other.classes(cls)]
+
+    tree = Tree(module.source, module.path, functools.cache(beside), derived)
     return Fixer(tree, settings, scan, _target(module, project, settings), detail)
 
 

@@ -242,6 +242,10 @@ class Module:
                 found += [node for node in block.parsed() if name in _binds(node)]
         return found
 
+    def classes(self, name: str) -> list[ast.ClassDef]:
+        """The top-level classes of a name: more than one where a condition decides."""
+        return [node for node in self.defined(name) if isinstance(node, ast.ClassDef)]
+
     def definitions(self) -> list[str]:
         """The names that top-level statements define."""
         self.defined("")

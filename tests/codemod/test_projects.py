@@ -98,3 +98,17 @@ def tagging_loss(model, words, tags, whole=True):
     assert made["losses"] == project["losses"]
     errors, _ = run(made, 4, batches())
     assert max(errors) < PARITY
+
+
+@pytest.mark.parametrize("base", ["Tagger", "Between"])
+def test_a_method_that_a_third_file_overrides_is_not_asked(base: str) -> None:
+    """The subclass's own forward would not take the parameter: the mean that it gives is weighted as it is."""
+    between = "" if base == "Tagger" else f"class {base}(Tagger):\n    pass\n\n"
+    heir = (
+        f"class Heir({base}):\n    def forward(self, words, tags=None):\n        return super().forward(words, tags)\n"
+    )
+    project = {**PROJECTS["loss_in_forward"], "heirs": f"from model import Tagger\n{between}{heir}"}
+    made = fix_files(project, unsafe=True)
+    assert made["model"] == project["model"]
+    errors, _ = run(made, 4, batches())
+    assert max(errors) < PARITY
