@@ -24,13 +24,15 @@ __all__ = ["Step", "bring", "callers", "calls_of", "climb"]
 class Step:
     """One call on the way from a loss to the function that runs backward; `foreign`: into another file.
 
-    `spread` are the parameters that a ``**`` of the call is known to give.
+    `spread` are the parameters that a ``**`` of the call is known to give. A dict that is given is `whole` where the
+    expression goes: what the function takes out of it by ``pop`` or ``get`` can be looked up there.
     """
 
     function: ast.FunctionDef | ast.AsyncFunctionDef
     call: ast.Call
     foreign: bool = False
     spread: frozenset[str] = frozenset()
+    whole: bool = False
 
 
 def climb(tree: Tree, node: ast.AST, home: Function) -> tuple[tuple[Step, ...], ast.AST]:
@@ -92,6 +94,7 @@ def bring(tree: Tree, expression: ast.expr, steps: Sequence[Step]) -> ast.expr:
 
 def _brought(tree: Tree, expression: ast.expr, step: Step) -> ast.expr:
     given = _arguments(step)
+    expression = _Lookup().visit(copy.deepcopy(expression)) if step.whole else expression
     return _Substitute(tree, step, given).visit(copy.deepcopy(expression))  # type: ignore[no-any-return] # NodeTransformer is untyped
 
 
@@ -104,6 +107,7 @@ class _Substitute(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace a name that only the inner function knows."""
         made = _reaching(self._tree, self._step.function, node)
+        made = _Lookup().visit(copy.deepcopy(made)) if made is not None and self._step.whole else made
         if made is not None and is_pure(made):
             return self.visit(copy.deepcopy(made))  # type: ignore[no-any-return] # NodeTransformer is untyped
         if made is None and node.id in self._given:
@@ -111,6 +115,21 @@ class _Substitute(ast.NodeTransformer):
         if made is None and (node.id == "torch" or (not self._step.foreign and self._tree.is_global(node.id))):
             return node
         raise DeclinedError(f"`{node.id}` is not known where backward runs")
+
+
+class _Lookup(ast.NodeTransformer):
+    """``inputs.pop("labels")`` as ``inputs["labels"]``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Look an entry up."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=base, attr="pop" | "get"), args=[ast.Constant(value=str()) as key, *_]
+            ):
+                return ast.copy_location(ast.Subscript(base, key, ast.Load()), node)
+            case _:
+                return node
 
 
 def _reaching(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Name) -> ast.expr | None:
