@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.codemod.count import SAME, is_pure
+from gafixer.codemod.held import calls_of_held, uses_of_held
 from gafixer.codemod.plan import DeclinedError
 from gafixer.codemod.tree import spelled
 
@@ -68,16 +69,13 @@ def calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> li
                 found.append(node)
             case _:
                 pass
-    return [call for call in found if not tree.contains(function, call)]
+    return [call for call in (*found, *calls_of_held(tree, function.name)) if not tree.contains(function, call)]
 
 
 def callers(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many places of the file mention a function."""
-    return (
-        sum(1 for node in ast.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name)
-        if function
-        else 0
-    )
+    """How many places of the file mention a function; of one that is held under another name, those that read that."""
+    mentions = sum(1 for node in ast.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name)
+    return max(mentions, len(uses_of_held(tree, function.name)))
 
 
 def bring(tree: Tree, expression: ast.expr, steps: Sequence[Step]) -> ast.expr:
