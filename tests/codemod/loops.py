@@ -299,6 +299,34 @@ class Trainer:
 def train(model, loader, optimizer, steps):
     Trainer(model, optimizer, steps).fit(loader)
 """,
+    "a_method_called_train": """
+class Trainer:
+    def __init__(self, model, optimizer, steps):
+        self.model, self.optimizer, self.steps = model, optimizer, steps
+
+    def compute_loss(self, model, x, y):
+        logits = model(x)
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+    def training_step(self, model, x, y):
+        model.train()
+        loss = self.compute_loss(model, x, y)
+        if self.steps > 1:
+            loss = loss / self.steps
+        loss.backward()
+        return loss.detach()
+
+    def train(self, loader):
+        for i, (x, y) in enumerate(loader, 1):
+            self.training_step(self.model, x, y)
+            if i % self.steps == 0 or i == len(loader):
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+
+
+def train(model, loader, optimizer, steps):
+    Trainer(model, optimizer, steps).train(loader)
+""",
     "decorated": """
 def averaged(loss_function):
     def wrapper(logits, y, steps):
