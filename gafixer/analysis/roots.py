@@ -52,8 +52,7 @@ def runs(module: Module, project: Project, declared: Declared = NOTHING) -> list
     roots = [*_functions(module), *_inherited(module, project)]
     calls = _Calls(module)
     training = _training(module, project, roots, calls)
-    called = {name for root in training for name in calls.names(root) if root.node is None or name != root.node.name}
-    order = [r for r in training if r.node is None or r.node.name not in called]
+    order = [r for r in training if not any(calls.runs(other, r) for other in training)]
     made: list[Run] = []
     dull: set[int] = set()
     reached: set[tuple[str, int]] = set()
@@ -174,12 +173,24 @@ class _Calls:
         self._module = module
         self._names: dict[_Root, frozenset[str]] = {}
         self._rows: dict[_Root, frozenset[int]] = {}
+        self._foreign: dict[_Root, frozenset[str]] = {}
 
     def names(self, root: _Root) -> frozenset[str]:
         """Names that a root calls, those of methods included."""
         if root not in self._names:
             self._walk(root)
         return self._names[root]
+
+    def runs(self, root: _Root, other: _Root) -> bool:
+        """Whether a root may run another one by its name.
+
+        A method that calls ``model.train()`` does not run the `train` of its own class.
+        """
+        if other.node is None or (root.node is not None and root.node.name == other.node.name):
+            return False
+        if root.cls is not None and root.cls is other.cls:
+            return other.node.name in self.names(root) - self._foreign[root]
+        return other.node.name in self.names(root)
 
     def backward_rows(self, root: _Root) -> frozenset[int]:
         """The lines on which a root goes backward."""
@@ -192,11 +203,28 @@ class _Calls:
         found = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Call)]
         given = [argument for call in found if _last(call.func) in CALLS_WHAT_IT_IS_GIVEN for argument in call.args]
         self._names[root] = frozenset(_last(node) for node in (*(call.func for call in found), *given)) - {""}
+        other = {id(call) for call in found if isinstance(call.func, ast.Attribute) and not _is_self(call.func.value)}
+        self._foreign[root] = frozenset(_last(call.func) for call in found if id(call) in other) - {
+            _last(node) for node in (*(call.func for call in found if id(call) not in other), *given)
+        }
         self._rows[root] = frozenset(
             call.lineno
             for call in found
             if isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "manual_backward"}
         )
+
+
+def _is_self(node: ast.expr) -> bool:
+    """Whether a method is called on the object itself, or on its class."""
+    match node:
+        case ast.Name(id="self" | "cls"):
+            return True
+        case ast.Call(func=ast.Name(id="super")):
+            return True
+        case ast.Name(id=name):
+            return name[:1].isupper()
+        case _:
+            return False
 
 
 def _last(node: ast.expr) -> str:

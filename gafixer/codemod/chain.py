@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gafixer.codemod.count import SAME, is_pure
+from gafixer.codemod.held import calls_of_held, uses_of_held
 from gafixer.codemod.plan import DeclinedError
 from gafixer.codemod.tree import spelled
 
@@ -24,13 +25,15 @@ __all__ = ["Step", "bring", "callers", "calls_of", "climb"]
 class Step:
     """One call on the way from a loss to the function that runs backward; `foreign`: into another file.
 
-    `spread` are the parameters that a ``**`` of the call is known to give.
+    `spread` are the parameters that a ``**`` of the call is known to give. A dict that is given is `whole` where the
+    expression goes: what the function takes out of it by ``pop`` or ``get`` can be looked up there.
     """
 
     function: ast.FunctionDef | ast.AsyncFunctionDef
     call: ast.Call
     foreign: bool = False
     spread: frozenset[str] = frozenset()
+    whole: bool = False
 
 
 def climb(tree: Tree, node: ast.AST, home: Function) -> tuple[tuple[Step, ...], ast.AST]:
@@ -66,16 +69,13 @@ def calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> li
                 found.append(node)
             case _:
                 pass
-    return [call for call in found if not tree.contains(function, call)]
+    return [call for call in (*found, *calls_of_held(tree, function.name)) if not tree.contains(function, call)]
 
 
 def callers(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many places of the file mention a function."""
-    return (
-        sum(1 for node in ast.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name)
-        if function
-        else 0
-    )
+    """How many places of the file mention a function; of one that is held under another name, those that read that."""
+    mentions = sum(1 for node in ast.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name)
+    return max(mentions, len(uses_of_held(tree, function.name)))
 
 
 def bring(tree: Tree, expression: ast.expr, steps: Sequence[Step]) -> ast.expr:
@@ -92,6 +92,7 @@ def bring(tree: Tree, expression: ast.expr, steps: Sequence[Step]) -> ast.expr:
 
 def _brought(tree: Tree, expression: ast.expr, step: Step) -> ast.expr:
     given = _arguments(step)
+    expression = _Lookup().visit(copy.deepcopy(expression)) if step.whole else expression
     return _Substitute(tree, step, given).visit(copy.deepcopy(expression))  # type: ignore[no-any-return] # NodeTransformer is untyped
 
 
@@ -104,6 +105,7 @@ class _Substitute(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace a name that only the inner function knows."""
         made = _reaching(self._tree, self._step.function, node)
+        made = _Lookup().visit(copy.deepcopy(made)) if made is not None and self._step.whole else made
         if made is not None and is_pure(made):
             return self.visit(copy.deepcopy(made))  # type: ignore[no-any-return] # NodeTransformer is untyped
         if made is None and node.id in self._given:
@@ -111,6 +113,21 @@ class _Substitute(ast.NodeTransformer):
         if made is None and (node.id == "torch" or (not self._step.foreign and self._tree.is_global(node.id))):
             return node
         raise DeclinedError(f"`{node.id}` is not known where backward runs")
+
+
+class _Lookup(ast.NodeTransformer):
+    """``inputs.pop("labels")`` as ``inputs["labels"]``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Look an entry up."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=base, attr="pop" | "get"), args=[ast.Constant(value=str()) as key, *_]
+            ):
+                return ast.copy_location(ast.Subscript(base, key, ast.Load()), node)
+            case _:
+                return node
 
 
 def _reaching(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Name) -> ast.expr | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gafixer.codemod.held import unwrapped
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Operand, Remove, Replace, Unwrap
 from gafixer.codemod.tree import Tree, spelled
@@ -28,6 +29,9 @@ def dropped(tree: Tree, division: Division) -> frozenset[Part]:
         raise DeclinedError("the gradients are divided by the code itself")
     statement = tree.statement(division.spot)
     assert statement is not None
+    held = unwrapped(tree, statement)
+    if held is not None:
+        return frozenset({held})
     parts = _taken_out(tree, division, statement)
     return frozenset({*parts, *_factor(tree, division, statement)})
 

@@ -112,11 +112,10 @@ def _wrapped(tree: Tree, choice: ast.If, code: str) -> str:
     behind = len(end.encode()) - (choice.test.end_col_offset or 0)
     if choice.test.col_offset + len(code) + behind <= widest(tree):
         return code
-    margin = " " * choice.col_offset
     word = " or " if " or " in code else " and "
     first, _, second = code.rpartition(word)
-    more = f"{margin}{indent(tree)}"
-    return f"(\n{more}{first}\n{more}{word.strip()} {second}\n{margin})"
+    more = indent(tree)  # the block's own margin comes with the statement
+    return f"(\n{more}{first}\n{more}{word.strip()} {second}\n)"
 
 
 def _comparison(tree: Tree, modulo: ast.BinOp) -> ast.expr:

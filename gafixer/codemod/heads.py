@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import requirements
 from gafixer.analysis.flow import Honours, Maker
-from gafixer.codemod.handed import NotPerItemError, Scope, hand
+from gafixer.codemod.handed import hand
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Plan, Replace, Spread
 from gafixer.codemod.returned import leaves, returned
+from gafixer.codemod.scope import NotPerItemError, Scope
 from gafixer.codemod.switches import MODEL_SWITCH, after_init, in_body, refuse_again
 from gafixer.codemod.tree import spelled
 from gafixer.data.transformers import COUNT, LOSS_TYPES

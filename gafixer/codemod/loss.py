@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from gafixer.analysis.site import Divisor, Items
 from gafixer.analysis.values import Author, Kind, Reduction
@@ -21,6 +21,7 @@ from gafixer.codemod.count import (
     stripped,
     unparsed,
 )
+from gafixer.codemod.held import calls_of_held
 from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Operand, Replace, Unwrap, Where
 from gafixer.codemod.scored import kinds, known_keys, labels_count, made_in_project
 from gafixer.codemod.tree import Tree, spelled, spot_of
@@ -235,14 +236,19 @@ def _divided_there(other: Tree, term: LossTerm, steps: Sequence[Step], call: ast
 
 def _call_for(tree: Tree, home: Function, name: str, backward: ast.Call) -> ast.Call | None:
     """The one call, among those that make what goes backward, that may run a function of this name."""
-    found = {n for n in ast.walk(backward) if isinstance(n, ast.Call) and _may_run(n, name)}
+    held = {id(call) for call in calls_of_held(tree, name)}
+
+    def runs(node: ast.AST) -> TypeGuard[ast.Call]:
+        return isinstance(node, ast.Call) and (_may_run(node, name) or id(node) in held)
+
+    found = {n for n in ast.walk(backward) if runs(n)}
     seen: set[str] = set()
     wanted = {n.id for n in ast.walk(backward) if isinstance(n, ast.Name)}
     while wanted:
         key = wanted.pop()
         seen.add(key)
         for value in _given(tree, home, key, backward.lineno):
-            found |= {n for n in ast.walk(value) if isinstance(n, ast.Call) and _may_run(n, name)}
+            found |= {n for n in ast.walk(value) if runs(n)}
             wanted |= set(_carriers(value)) - seen
     return found.pop() if len(found) == 1 else None
 

@@ -153,13 +153,26 @@ def _quotient(walk: _Walk, node: ast.expr, left: ast.expr, right: ast.expr) -> N
     except DeclinedError:
         counts = None
     sums = [n for n in ast.walk(left) if isinstance(n, ast.Call)]
-    if counts is not None and sums:
+    if sums and (counts is not None or (_is_sum(left) and not isinstance(right, ast.Constant))):
         walk.found[id(node)] = Leaf(Made.QUOTIENT, node, sums[0])
         return
     if isinstance(right, ast.Constant) or (spelled(right) or "").startswith("self."):
         _follow(walk, left)
         return
     raise DeclinedError("the loss is divided by something else than the count of its labels")
+
+
+def _is_sum(node: ast.expr) -> bool:
+    """Whether an expression adds all of a tensor up."""
+    match node:
+        case ast.UnaryOp(operand=inner):
+            return _is_sum(inner)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="sum"), args=[_], keywords=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="sum"), args=[], keywords=[]):
+            return True
+        case _:
+            return False
 
 
 def _name(walk: _Walk, node: ast.Name, name: str) -> None:

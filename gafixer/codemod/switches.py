@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree
 
-__all__ = ["after_init", "divided_again", "in_body", "plain_mean", "refuse_again"]
+__all__ = ["after_init", "divided_again", "divided_by_count", "in_body", "plain_mean", "refuse_again"]
 
 #: The release from which on a model's own switch is looked at.
 MODEL_SWITCH = "4.50"
@@ -39,6 +39,16 @@ def plain_mean(tree: Tree, cls: ast.ClassDef, target: Target) -> frozenset[Part]
         return in_body(tree, cls, "loss_is_scaled_for_ga = False")
     again = (_ONCE,) if target.division is Division.TRAINER_AND_ACCELERATE else ()
     return after_init(tree, cls, "self.model_accepts_loss_kwargs = False", *again)
+
+
+def divided_by_count(tree: Tree, cls: ast.ClassDef, target: Target) -> frozenset[Part]:
+    """Tell `Trainer` that a loss is divided by the count, whatever the model takes: it divides by nothing then."""
+    if target.division is Division.NOBODY:
+        return frozenset()
+    if target.said is not None and requirements.since(target.releases[0], _OFFICIAL):
+        return in_body(tree, cls, "loss_is_scaled_for_ga = True")
+    again = (_ONCE,) if target.division is Division.TRAINER_AND_ACCELERATE else ()
+    return after_init(tree, cls, "self.model_accepts_loss_kwargs = True", *again)
 
 
 def refuse_again(target: Target) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.flow import Honours
 from gafixer.analysis.overrides import Kind
-from gafixer.codemod.handed import Handed, Scope, hand
+from gafixer.codemod.handed import hand
 from gafixer.codemod.loss import spot_of
-from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Parameter, Plan, Remove, Replace, Spread, Where
+from gafixer.codemod.owed import FACTOR, pay
+from gafixer.codemod.own_count import count_of, counting
+from gafixer.codemod.plan import DeclinedError, Insert, Keyword, Move, Parameter, Plan, Remove, Replace, Rewrite, Where
 from gafixer.codemod.returned import Leaf, Made, is_super, leaves, returned
-from gafixer.codemod.switches import after_init, divided_again, plain_mean, refuse_again
-from gafixer.codemod.text import indent, with_arguments
-from gafixer.codemod.tree import spelled
+from gafixer.codemod.scope import Handed, NotPerItemError, Scope
+from gafixer.codemod.switches import after_init, divided_again, divided_by_count, plain_mean, refuse_again
+from gafixer.codemod.text import indent
+from gafixer.codemod.tree import is_docstring, spelled
 from gafixer.data.transformers import COUNT, LABELS, Division
 from gafixer.findings import Applicability
 
@@ -27,11 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["mend"]
 
-_FACTOR = (
-    "if {self}.args.average_tokens_across_devices:",
-    "{indent}# The count is that of all processes, and their gradients are averaged.",
-    "{indent}{loss} = {loss} * {self}.accelerator.num_processes",
-)
 _DIVIDE = "Divide the loss by the window's number of items"
 
 
@@ -53,7 +52,7 @@ def mend(tree: Tree, site: OverrideSite, codes: set[str], target: Target) -> Pla
 def _mended(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: frozenset[Part], target: Target) -> Plan:
     if site.name == "get_batch_samples":
         if not site.missing:
-            raise DeclinedError("what the window's items are is not in sight")
+            return _read_again(tree, function, target)
         name = site.missing[0][0]
         return Plan(taken | _on_to_super(tree, function, name), Applicability.SAFE, f"Take {name}")
     if site.name == "training_step":
@@ -81,7 +80,7 @@ def _taken(tree: Tree, site: OverrideSite, function: ast.FunctionDef) -> frozens
     if caught is not None and tree.reads(function, caught):
         if COUNT in {n.value for n in ast.walk(function) if isinstance(n, ast.Constant)}:
             raise DeclinedError(f"the override looks into {caught} itself")
-        first = next(s for s in function.body if not _is_docstring(s))
+        first = next(s for s in function.body if not is_docstring(s))
         code = f'{COUNT} = {caught}.get("{COUNT}")'
         return frozenset({Insert(spot_of(tree, first), Where.BEFORE, code, -2)})
     if name in tree.taken(function):
@@ -89,15 +88,31 @@ def _taken(tree: Tree, site: OverrideSite, function: ast.FunctionDef) -> frozens
     return frozenset({Parameter(spot, name, "None")})
 
 
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
 def _on_to_super(tree: Tree, function: ast.FunctionDef, name: str) -> frozenset[Part]:
     """Hand an argument on in each call of the base class's method of the same name."""
     calls = [n for n in ast.walk(function) if isinstance(n, ast.Call) and is_super(n)]
     mine = [c for c in calls if (spelled(c.func) or ast.unparse(c.func)).endswith(f".{function.name}")]
     return frozenset(Keyword(spot_of(tree, c), name, name) for c in mine if not _gets(c, name))
+
+
+def _read_again(tree: Tree, function: ast.FunctionDef, target: Target) -> Plan:
+    """A window that is handed over without its count: the base class counts it, as it reads what was read."""
+    arguments = function.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    rest = [*names[3:], *([f"*{arguments.vararg.arg}"] if arguments.vararg is not None else [])]
+    cls = tree.class_of(function)
+    assert cls is not None
+    parts = set(divided_again(tree, cls, target))
+    for node in ast.walk(function):
+        match node:
+            case ast.Return(value=ast.Tuple(elts=[ast.Name(id=name), ast.Constant(value=None)])):
+                given = ", ".join([f"iter({name})", f"len({name})", *rest])
+                parts.add(Rewrite(spot_of(tree, node), f"return super().{function.name}({given})"))
+            case ast.Return() if tree.function_of(node) is function:
+                raise DeclinedError("what the window's items are is not in sight")
+            case _:
+                pass
+    return Plan(frozenset(parts), Applicability.UNSAFE, "Let Trainer count the window's items")
 
 
 def _gets(call: ast.Call, name: str) -> bool:
@@ -169,18 +184,26 @@ def _divided(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: f
     if not method:
         refuse_again(target)
     own = _self(function)
-    factor = tuple(line.replace("{self}", own) for line in _FACTOR) if method else ()
+    factor = tuple(line.replace("{self}", own) for line in FACTOR) if method else ()
     scope = Scope(tree, function, COUNT, names, factor=factor)
     kept = [leaf for leaf in found if not _has_count(site, leaf)]
     if not kept:
         raise DeclinedError("the loss could not be followed")
-    made = hand(scope, kept, whole)
-    if made.owed:
-        _pay(tree, function, made, whole, own)
-    parts = made.parts | set(taken)
     cls = tree.class_of(function)
-    if method and cls is not None:
-        parts |= divided_again(tree, cls, target)
+    try:
+        made = hand(scope, kept, whole)
+        beside = divided_again(tree, cls, target) if method and cls is not None else frozenset()
+    except NotPerItemError as reason:
+        try:
+            if kept != found:
+                raise reason
+            made, beside = _counted(scope, site, kept, whole, target)
+        except DeclinedError:
+            raise reason from None
+        made.assumed.append("that no two processes get the same batches")
+    if made.owed:
+        pay(tree, function, made, whole, own)
+    parts = made.parts | taken | beside
     passed = all(leaf.made is Made.SUPER for leaf in kept)
     assumed = [
         *made.assumed,
@@ -201,48 +224,20 @@ def _has_count(site: OverrideSite, leaf: Leaf) -> bool:
     )
 
 
-def _pay(tree: Tree, function: ast.FunctionDef, made: Handed, whole: Sequence[ast.expr], own: str) -> None:
-    """What the whole loss owes several ranks, right before it is returned.
+def _counted(
+    scope: Scope, site: OverrideSite, kept: Sequence[Leaf], whole: Sequence[ast.expr], target: Target
+) -> tuple[Handed, frozenset[Part]]:
+    """The division by a count of the Trainer's own, and what makes it: the loss scores something else than labels.
 
     Raises:
-        DeclinedError: several losses are returned.
+        DeclinedError: what the loss divides by can't be counted before the model has run.
     """
-    returns = [r for r in ast.walk(function) if isinstance(r, ast.Return) and tree.function_of(r) is function]
-    first = min(
-        (s for r in returns if any(tree.contains(r, w) for w in whole) and (s := tree.within(r, function.body))),
-        key=lambda s: s.lineno,
-    )
-    if len({tree.text(node) for node in whole}) != 1:
-        raise DeclinedError("what is returned is not one and the same loss")
-    spot = spot_of(tree, first)
-    name = spelled(whole[0])
-    if not isinstance(whole[0], ast.Name):
-        name = "loss"
-        if name in tree.taken(function):
-            raise DeclinedError("the function has a `loss` of its own beside the one that it returns")
-        done = {p.code for p in made.parts for w in whole if isinstance(p, Replace) and p.spot == spot_of(tree, w)}
-        if done:
-            made.parts -= {p for p in made.parts if isinstance(p, Replace) and p.code in done}
-        inner = {spot_of(tree, c): c for c in ast.walk(whole[0]) if isinstance(c, ast.Call)}
-        spreads = {p for p in made.parts if isinstance(p, Spread) and p.spot in inner}
-        if any(not isinstance(p, Insert | Spread) and p.spot in inner for p in made.parts) or (
-            spreads and len(whole) > 1
-        ):
-            raise DeclinedError("the loss is made where it is returned")
-        made.parts -= spreads
-        code = with_arguments(tree, whole[0], {inner[p.spot]: f"**{p.name}" for p in spreads})
-        if done:
-            (code,) = done
-            code = code[1:-1] if code.endswith(")") else code  # what stood in a larger expression
-        made.parts.add(Insert(spot, Where.BEFORE, f"{name} = {code}", 5))
-        made.parts |= {Replace(spot_of(tree, node), name) for node in whole}
-    margin = indent(tree)
-    code = (
-        f"if {COUNT} is not None and {own}.args.average_tokens_across_devices:\n"
-        f"{margin}# The count is that of all processes, and their gradients are averaged.\n"
-        f"{margin}{name} = {name} * {own}.accelerator.num_processes\n"
-    )
-    made.parts.add(Insert(spot, Where.BEFORE, code, 6))
+    cls = scope.tree.class_of(scope.function)
+    if site.kind is not Kind.METHOD or cls is None or site.flags:
+        raise DeclinedError("who divides is said elsewhere")
+    own = replace(scope, own=True)
+    parts = counting(own, cls, count_of(own, kept)) | divided_by_count(scope.tree, cls, target)
+    return hand(own, kept, whole), parts
 
 
 # -- switches --------------------------------------------------------------------------------------------------------

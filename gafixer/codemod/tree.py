@@ -10,7 +10,7 @@ from gafixer.analysis.values import Spot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["DEEPEST", "Function", "Tree", "spelled", "spot_of"]
+__all__ = ["DEEPEST", "Function", "Tree", "is_docstring", "spelled", "spot_of"]
 
 #: Syntax deeper than this is not rewritten.
 DEEPEST = 100
@@ -249,6 +249,11 @@ def spelled(node: ast.AST | None) -> str | None:
             return None if inner is None else f"{inner}.{attr}"
         case _:
             return None
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether a statement is a bare constant, as a docstring is."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def spot_of(tree: Tree, node: ast.expr | ast.stmt) -> Spot:

@@ -267,6 +267,87 @@ def train(model, loader, optimizer, steps):
     for x, y in loader:
         trainer.microbatch(x, y)
 """,
+    "held_in_a_wrapper": """
+def scaled(loss_function, factor):
+    def wrapper(*args, **kwargs):
+        return loss_function(*args, **kwargs) / factor
+
+    return wrapper
+
+
+def token_loss(logits, y):
+    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+
+class Trainer:
+    def __init__(self, model, optimizer, steps):
+        self.model, self.optimizer, self.steps = model, optimizer, steps
+        self.loss_function = scaled(token_loss, steps)
+
+    def evaluate(self, loader):
+        return [self.loss_function(self.model(x), y).item() for x, y in loader]
+
+    def fit(self, loader):
+        for i, (x, y) in enumerate(loader, 1):
+            loss = self.loss_function(self.model(x), y)
+            loss.backward()
+            if i % self.steps == 0 or i == len(loader):
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+
+
+def train(model, loader, optimizer, steps):
+    Trainer(model, optimizer, steps).fit(loader)
+""",
+    "a_method_called_train": """
+class Trainer:
+    def __init__(self, model, optimizer, steps):
+        self.model, self.optimizer, self.steps = model, optimizer, steps
+
+    def compute_loss(self, model, x, y):
+        logits = model(x)
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+    def training_step(self, model, x, y):
+        model.train()
+        loss = self.compute_loss(model, x, y)
+        if self.steps > 1:
+            loss = loss / self.steps
+        loss.backward()
+        return loss.detach()
+
+    def train(self, loader):
+        for i, (x, y) in enumerate(loader, 1):
+            self.training_step(self.model, x, y)
+            if i % self.steps == 0 or i == len(loader):
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+
+
+def train(model, loader, optimizer, steps):
+    Trainer(model, optimizer, steps).train(loader)
+""",
+    "decorated": """
+def averaged(loss_function):
+    def wrapper(logits, y, steps):
+        return loss_function(logits, y, steps) / steps
+
+    return wrapper
+
+
+@averaged
+def token_loss(logits, y, steps):
+    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader, 1):
+        loss = token_loss(model(x), y, steps)
+        loss.backward()
+        if i % steps == 0 or i == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
 }
 #: Loops that step whole windows only.
 WHOLE = {"nested", "methods"}

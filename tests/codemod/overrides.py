@@ -11,6 +11,8 @@ from dataclasses import dataclass
 __all__ = ["OVERRIDES", "Override"]
 
 _HEAD = """\
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -72,8 +74,11 @@ class Override:
     called: bool = False
 
 
-def _trainer(body: str, reference: str = "mean", *, runs: bool = True, first: str = "4.46") -> Override:
-    return Override(f"{_HEAD}{_HONOURS}class Tuned(Trainer):\n{body}{_BUILD}", reference, runs, first)
+def _trainer(
+    body: str, reference: str = "mean", *, runs: bool = True, first: str = "4.46", collated: str = ""
+) -> Override:
+    collator = f"def collated(batch):\n{collated}\n\n" if collated else ""
+    return Override(f"{_HEAD}{_HONOURS}{collator}class Tuned(Trainer):\n{body}{_BUILD}", reference, runs, first)
 
 
 def _head(body: str, reference: str = "mean", base: str = "") -> Override:
@@ -187,6 +192,71 @@ OVERRIDES = {
         loss = (nll.sum(1) / labels.ne(-100).sum(1)).mean()
         return (loss, outputs) if return_outputs else loss
 """, "sequences", first="4.48"),
+    "padded_with_another_label": _trainer("""\
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.criterion = nn.CrossEntropyLoss(ignore_index=5)
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        labels = inputs.pop("labels")
+        outputs = model(**inputs)
+        loss = self.criterion(outputs.logits.view(-1, 5), labels.view(-1))
+        return (loss, outputs) if return_outputs else loss
+""", collated="""\
+    labels = batch.pop("labels")
+    return {**batch, "labels": labels.masked_fill(labels == -100, 5)}
+"""),
+    "labels_under_another_key": _trainer("""\
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.label_names = ["target_tags"]
+
+    def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+        tags = inputs.pop("target_tags")
+        logits = model(**inputs).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), tags.flatten().to(logits.device), ignore_index=-1)
+        return (loss, {"logits": logits}) if return_outputs else loss
+""", collated="""\
+    labels = batch.pop("labels")
+    return {**batch, "target_tags": labels.masked_fill(labels == -100, -1)}
+"""),
+    "mask_of_the_collator": _trainer("""\
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        outputs = model(input_ids=inputs["input_ids"])
+        mask = inputs["loss_mask"].float()
+        nll = F.cross_entropy(outputs.logits.transpose(1, 2), inputs["labels"], reduction="none")
+        loss = (nll * mask).sum() / mask.sum().clamp(min=1)
+        return (loss, outputs) if return_outputs else loss
+""", collated="""\
+    labels = batch.pop("labels")
+    return {**batch, "labels": labels.clamp(min=0), "loss_mask": labels.ne(-100)}
+"""),
+    "window_without_a_count": _trainer("""\
+    def get_batch_samples(self, epoch_iterator, num_batches, *args):
+        batch_samples = list(itertools.islice(epoch_iterator, num_batches))
+        return batch_samples, None
+""", first="4.48"),
+    "class_weights": _trainer("""\
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        labels = inputs.get("labels")
+        outputs = model(input_ids=inputs["input_ids"])
+        logits = outputs.logits.float()
+        loss_fct = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], device=model.device))
+        loss = loss_fct(logits.view(-1, 5), labels.view(-1))
+        return (loss, outputs) if return_outputs else loss
+""", "weighted"),
+    "class_weights_of_the_object": _trainer("""\
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.class_weights = torch.arange(1.0, 6.0, dtype=torch.float64)
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        labels = inputs["labels"]
+        outputs = model(input_ids=inputs["input_ids"])
+        weight = self.class_weights.to(labels.device)
+        loss = F.cross_entropy(outputs.logits.view(-1, 5), labels.view(-1), weight=weight)
+        return (loss, outputs) if return_outputs else loss
+""", "weighted"),
     "own_step": _trainer("""\
     def training_step(self, model, inputs):
         model.train()

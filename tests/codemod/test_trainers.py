@@ -76,3 +76,29 @@ def test_the_first_count_reaches_loss_kwargs_only(name: str) -> None:
     source = OVERRIDES[name].source
     assert mended(source, "4.46.3") == source
     assert mended(source.replace("kwargs", "loss_kwargs"), "4.46.3") != source.replace("kwargs", "loss_kwargs")
+
+
+_UNCOUNTED = {
+    "what the model computes": ("nll.sum() / outputs.mask.sum()", ""),
+    "a mean per sequence": ("(nll.sum(1) / inputs['mask'].sum(1)).mean()", ""),
+    "a count of its own": (
+        "(nll * inputs['mask']).sum() / inputs['mask'].sum()",
+        "\n    def get_batch_samples(self, epoch_iterator, num_batches, device):\n"
+        "        return super().get_batch_samples(epoch_iterator, num_batches, device)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _UNCOUNTED)
+def test_what_no_batch_shows_is_left_to_trainer(name: str) -> None:
+    loss, more = _UNCOUNTED[name]
+    source = (
+        "import torch.nn.functional as F\nfrom transformers import Trainer\n\n\nclass Tuned(Trainer):\n"
+        "    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):\n"
+        "        outputs = model(inputs['input_ids'])\n"
+        "        nll = F.cross_entropy(outputs.logits.transpose(1, 2), inputs['labels'], reduction='none')\n"
+        f"        return {loss}\n{more}"
+    )
+    made = mended(source, RELEASE)
+    assert "loss_is_scaled_for_ga = False" in made or "model_accepts_loss_kwargs = False" in made
+    assert made.count("get_batch_samples") == more.count("get_batch_samples")

@@ -46,6 +46,31 @@ def train(model, loader, optimizer, steps):
 """,
         "several losses",
     ),
+    "a_wrapper_of_two_losses": (
+        """
+def scaled(loss_function, factor):
+    def wrapper(*args, **kwargs):
+        return loss_function(*args, **kwargs) / factor
+
+    return wrapper
+
+
+def token_loss(logits, y):
+    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+
+def train(model, loader, optimizer, steps):
+    loss_function = scaled(token_loss, steps)
+    other = scaled(F.mse_loss, 2)
+    for i, (x, y) in enumerate(loader, 1):
+        loss_function(model(x), y).backward()
+        if i % steps == 0 or i == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+            print(other(model(x), x))
+""",
+        "more than this loss",
+    ),
     "targets_are_computed": (
         """
 def train(model, loader, optimizer, steps):

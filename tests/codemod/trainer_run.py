@@ -2,9 +2,10 @@
 
     python -m tests.codemod.trainer_run < jobs.json
 
-Jobs are ``{"name", "source", "reference"}``. Prints one JSON line (the first process does): for each job the relative
-errors of the gradients before each step against the window of all processes in one batch, the losses that `evaluate`
-reports before training, or the error that ended it. Needs no gafixer, so that it runs under any release.
+Jobs are ``{"name", "source", "reference"}``; a module may say by `collated(batch)` what its collator makes of a batch.
+Prints one JSON line (the first process does): for each job the relative errors of the gradients before each step
+against the window of all processes in one batch, the losses that `evaluate` reports before training, or the error that
+ended it. Needs no gafixer, so that it runs under any release.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import sys
 import tempfile
 import warnings
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody imports it
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["main"]
 
@@ -47,20 +51,26 @@ def _sequences(logits: Tensor, labels: Tensor) -> Tensor:
     return (nll.sum(1) / labels.ne(-100).sum(1)).mean()
 
 
-REFERENCES = {
+REFERENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mean": _mean,
     "smoothed": lambda logits, labels: _mean(logits, labels, 0.1),
     "mixed": lambda logits, labels: 0.7 * _mean(logits, labels) + 0.3 * _mean(logits, labels, 0.1),
     "sequences": _sequences,
+    "weighted": lambda logits, labels: F.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), weight=torch.arange(1, TAGS + 1, dtype=logits.dtype)
+    ),
 }
 
 
 class _Watch:
-    def __init__(self, model: nn.Module, reference: str) -> None:
+    def __init__(
+        self, model: nn.Module, reference: str, collated: Callable[[dict[str, Tensor]], dict[str, Tensor]]
+    ) -> None:
         self.batches: list[dict[str, Tensor]] = []
         self.errors: list[float] = []
         self.training = False
         self._model, self._loss, self._done = model, REFERENCES[reference], 0
+        self._collated = collated
 
     def collate(self, sentences: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         batch = {
@@ -69,7 +79,7 @@ class _Watch:
         }
         if self.training:
             self.batches.append({key: value.clone() for key, value in batch.items()})
-        return batch
+        return self._collated(batch)
 
     def __call__(self, *_: object) -> None:
         window = self.batches[self._done : self._done + STEPS]
@@ -98,7 +108,7 @@ def _run(job: dict[str, str], folder: str) -> dict[str, Any]:
     torch.manual_seed(0)
     model, trainer_class, own = module.build()
     model = model.double()
-    watch = _Watch(model, job["reference"])
+    watch = _Watch(model, job["reference"], getattr(module, "collated", dict))
     world = int(os.environ.get("WORLD_SIZE", "1"))
     arguments = TrainingArguments(
         folder,
