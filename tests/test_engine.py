@@ -260,6 +260,19 @@ def test_only_selected_rules_speak() -> None:
     assert engine.check_source(b"def (", "train.py", MemoryProject({}), none).findings == ()
 
 
+def test_unreadable_though_each_head_is_read_by_itself() -> None:
+    """All blocks were looked at and one was broken: the file is."""
+    head = """\
+class XForTokenClassification(PreTrainedModel):
+    def forward(self, x, labels=None, **kwargs):
+        return {"loss": F.cross_entropy(self.head(x), labels)}
+"""
+    imports = "import torch.nn.functional as F\nfrom transformers import PreTrainedModel\n"
+    source = f"{imports}    class A(PreTrainedModel):\n    x = 1\n{head}"
+    (finding,) = engine.check_source(source.encode(), "model.py", MemoryProject({}), ALL).findings
+    assert (finding.code, finding.place.span.start.row) == ("GA900", 3)
+
+
 def test_unreadable_is_one_finding_of_one_character() -> None:
     """At the place that Python names, and the message is Python's."""
     (finding,) = engine.check_source(b"x = 1\nloss.backward()\ny = (\n", "a/b.py", MemoryProject({}), ALL).findings

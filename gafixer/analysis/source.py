@@ -209,7 +209,7 @@ class Module:
         Raises:
             UnreadableError: it isn't.
         """
-        if any(block.nodes is None for block in self.blocks):
+        if self.broken or any(block.nodes is None for block in self.blocks):
             parse(self.source)
 
     def changed(self, source: str) -> Module:

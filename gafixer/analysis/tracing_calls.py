@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["defaults", "evaluate", "loss_type", "member"]
 
 #: Names under which a batch reaches a model without being a target.
-_INPUT = re.compile(r"(^|_)(ids|mask|masks|embeds|features|values|states)$|^logits$")
+_INPUT = re.compile(r"(^|_)(ids|mask|masks|mapping|embeds|features|values|states)$|^logits$")
 
 
 def evaluate(run: Tracer, node: ast.Call) -> Flow:

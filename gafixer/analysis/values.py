@@ -247,11 +247,11 @@ class ModuleRef:
 
 @dataclass(frozen=True, slots=True)
 class ClassRef:
-    """A class of the project: the module's dotted name and the class's qualified name."""
+    """A class of the project: the path of its module, its name, and its statement, as a name may be given twice."""
 
     module: str
     name: str
-    node: ast.ClassDef = field(compare=False, repr=False)
+    node: ast.ClassDef = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,6 +319,43 @@ def test_several_classes_in_a_block() -> None:
     assert list(found) == ["XForTokenClassification"]
 
 
+def test_two_classes_of_one_name() -> None:
+    """The later one has the forward; what was looked up in the first is not the second's."""
+    source = IMPORTS + textwrap.dedent(
+        """
+        class XForTokenClassification(PreTrainedModel):
+            def __init__(self, config):
+                super().__init__(config)
+
+        class XForTokenClassification(PreTrainedModel):
+            def forward(self, x, labels=None, **kwargs):
+                return {"loss": F.cross_entropy(self.head(x), labels)}
+        """
+    )
+    for whole in (True, False):
+        module = Module.read("model", "model.py", source.encode(), whole=whole)
+        assert [len(head.losses) for head in heads(module, MemoryProject({}))] == [1]
+
+
+def test_an_input_of_a_model_is_no_label() -> None:
+    """Whatever it is called: the mean over what the model returns is no loss."""
+    found = read(
+        """
+        class Summary(nn.Module):
+            def forward(self, hidden):
+                return hidden.mean(dim=1)
+
+        class XForMultipleChoice(PreTrainedModel):
+            def __init__(self, config):
+                self.summary = Summary()
+            def forward(self, x, target_mapping=None, labels=None, **kwargs):
+                logits = self.summary(self.model(x, target_mapping=target_mapping)[0])
+                return {"loss": F.cross_entropy(logits, labels)}
+        """
+    )
+    assert [call.name for call in found["XForMultipleChoice"].losses] == ["cross_entropy"]
+
+
 def test_no_head() -> None:
     assert read("class Encoder(PreTrainedModel):\n    def forward(self, x, **kwargs):\n        return x\n") == {}
     assert read("class Plain:\n    def forward(self, x, labels):\n        return F.cross_entropy(x, labels)\n") == {}
