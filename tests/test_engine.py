@@ -267,10 +267,10 @@ class XForTokenClassification(PreTrainedModel):
     def forward(self, x, labels=None, **kwargs):
         return {"loss": F.cross_entropy(self.head(x), labels)}
 """
-    imports = "import torch.nn.functional as F\nfrom transformers import PreTrainedModel\n"
+    imports = "import torch.nn.functional as F\nfrom transformers import PreTrainedModel\nimport torch\n"
     source = f"{imports}    class A(PreTrainedModel):\n    x = 1\n{head}"
     (finding,) = engine.check_source(source.encode(), "model.py", MemoryProject({}), ALL).findings
-    assert (finding.code, finding.place.span.start.row) == ("GA900", 3)
+    assert (finding.code, finding.place.span.start.row) == ("GA900", 4)
 
 
 def test_unreadable_is_one_finding_of_one_character() -> None:

@@ -341,16 +341,21 @@ def test_an_input_of_a_model_is_no_label() -> None:
     """Whatever it is called: the mean over what the model returns is no loss."""
     found = read(
         """
+        class Model(nn.Module):
+            def forward(self, x, target_mapping=None):
+                return self.layers(x, target_mapping),
+
         class Summary(nn.Module):
             def forward(self, hidden):
                 return hidden.mean(dim=1)
 
         class XForMultipleChoice(PreTrainedModel):
             def __init__(self, config):
+                self.model = Model()
                 self.summary = Summary()
             def forward(self, x, target_mapping=None, labels=None, **kwargs):
                 logits = self.summary(self.model(x, target_mapping=target_mapping)[0])
-                return {"loss": F.cross_entropy(logits, labels)}
+                return F.cross_entropy(logits, labels), logits
         """
     )
     assert [call.name for call in found["XForMultipleChoice"].losses] == ["cross_entropy"]
