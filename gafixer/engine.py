@@ -276,7 +276,10 @@ def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
                 shown += _gained(other, project, now, settings)
         return said, shown
 
-    tree = Tree(module.source, module.path, functools.cache(beside))
+    def subclasses(name: str) -> list[tuple[str, str]]:
+        return [(other.source, cls) for other, cls in project.subclasses(name, module.path)]
+
+    tree = Tree(module.source, module.path, functools.cache(beside), subclasses)
     return Fixer(tree, settings, scan, _target(module, project, settings))
 
 

@@ -18,6 +18,8 @@ from gafixer.codemod.dividing import Names, dividing
 from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
 from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
+from gafixer.codemod.spread import Stepping, stepping
+from gafixer.codemod.tree import spelled
 from gafixer.codemod.window import Layout, event_statement, layout, parameters
 from gafixer.findings import Applicability
 
@@ -44,6 +46,9 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
         DeclinedError: something that it needs is not in sight.
     """
     place = layout(tree, site)
+    apart = stepping(tree, site, place)
+    if apart is not None:
+        place = replace(place, step=place.backward, shared=tree.class_of(place.home))
     _refuse(site, place)
     counted = _alone(site, peers)
     divisions = _divisions(site)
@@ -70,11 +75,27 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     elif boxed:
         parts = _multiplied(tree, site, place, parts, names.own)
     helper = _helper(site)
-    if counted is None:
-        parts |= dividing(tree, site, place, losses[0], names, helper)
+    if apart is not None:
+        parts |= _divided_there(site, apart, names, helper)
+    elif counted is None:
+        parts |= dividing(tree, site, place, losses[0].node, names, helper)
     assumed = "; ".join(dict.fromkeys(loss.assumed for loss in losses if loss.assumed))
     applicability = Applicability.SAFE if not assumed and not _has_head(site) else Applicability.UNSAFE
     return Plan(frozenset(parts), applicability, _message(assumed), helper)
+
+
+def _divided_there(site: Site, apart: Stepping, names: Names, helper: Helper) -> set[Part]:
+    """Divide the gradients in the file that steps.
+
+    Raises:
+        DeclinedError: its class has a count of that name, or doesn't know who goes backward.
+    """
+    assert apart.place.shared is not None
+    if helper is Helper.ACCELERATE:
+        raise DeclinedError("Accelerate steps in another file")
+    if names.window in {spelled(node) for node in ast.walk(apart.place.shared)}:
+        raise DeclinedError(f"the object has a `{names.window}` of its own")
+    return dividing(apart.tree, site, apart.place, apart.place.backward, names, helper)
 
 
 def _message(assumed: str) -> str:
@@ -204,8 +225,17 @@ def _at_backward(tree: Tree, place: Layout, divisions: Sequence[Division]) -> No
     """
     for division in divisions:
         here = next(iter(tree.at(division.spot)), None) if division.spot is not None else None
-        if here is None or tree.function_of(here) is not place.home:
+        if here is None or not (tree.function_of(here) is place.home or _is_handed(tree, here, place)):
             raise DeclinedError("the loss is computed and divided far from backward")
+
+
+def _is_handed(tree: Tree, node: ast.AST, place: Layout) -> bool:
+    """Whether a value goes nowhere but into the method that runs backward."""
+    match tree.parent(node):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=attr), args=args):
+            return attr == getattr(place.home, "name", "") and any(node is argument for argument in args)
+        case _:
+            return False
 
 
 def _makes_the_mean(term: LossTerm) -> bool:

@@ -20,12 +20,23 @@ _Block = list[ast.stmt]
 
 
 class Tree:
-    """The syntax tree of one file, with parents. `beside` gives those of files that a plan may change, too."""
+    """The syntax tree of one file, with parents.
 
-    def __init__(self, source: str, path: str, beside: Callable[[str], Tree | None] = lambda path: None) -> None:
+    `beside` gives those of files that a plan may change, too, `subclasses` the classes of the project that name a class
+    as a base: each with the source of its file.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        path: str,
+        beside: Callable[[str], Tree | None] = lambda path: None,
+        subclasses: Callable[[str], list[tuple[str, str]]] = lambda name: [],
+    ) -> None:
         self.source = source
         self.path = path
         self.beside = beside
+        self.subclasses = subclasses
         self.root = ast.parse(source)
         self.depth = 0
         self._lines = source.split("\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.values import Spot
     from gafixer.codemod.tree import Function
 
-__all__ = ["Layout", "event_statement", "first_of", "layout", "models", "parameters"]
+__all__ = ["Layout", "event_statement", "first_of", "guarded", "layout", "models", "parameters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Layout:
     `home` is the function that runs backward, `loop` the loop over microbatches where it is in sight, `guard` the
     condition of the step and `guarded` the block that it guards (for ``if not ...: continue``, what follows), `step`
     the statement that steps or leads to the step. `shared` is the class whose methods have these, if it is not one
-    function that has them all. `called` is set for a function that an engine calls for every microbatch: itself.
+    function that has them all. `called` is set for a function that an engine calls for every microbatch: itself. What
+    steps `apart` from backward, in another file, has its step in the place of that.
     """
 
     home: Function
@@ -38,6 +39,7 @@ class Layout:
     step: ast.stmt | None
     shared: ast.ClassDef | None = None
     called: ast.FunctionDef | None = None
+    apart: bool = False
 
 
 def layout(tree: Tree, site: Site) -> Layout:
@@ -53,7 +55,7 @@ def layout(tree: Tree, site: Site) -> Layout:
     assert backward is not None
     home = tree.function_of(call)
     loop = _loop(tree, site)
-    guard, guarded = _guarded(tree, site)
+    guard, block = guarded(tree, site)
     inside = tree.function_of(guard if guard is not None else loop if loop is not None else backward)
     step = event_statement(tree, site.window.step, inside) if site.window.step is not None else None
     shared = called = None
@@ -68,7 +70,7 @@ def layout(tree: Tree, site: Site) -> Layout:
             raise DeclinedError("the window is spread over several functions")
         if loop is not None and tree.class_of(loop) is not shared:
             loop = None  # whoever calls the method: what it counts lives in the object
-    return Layout(home, backward, call, loop, guard, guarded, step, shared, called)
+    return Layout(home, backward, call, loop, guard, block, step, shared, called)
 
 
 def _is_called(tree: Tree, site: Site, home: Function) -> bool:
@@ -84,7 +86,7 @@ def _loop(tree: Tree, site: Site) -> ast.For | ast.While | None:
     return next((n for n in tree.at(site.window.loop.spot) if isinstance(n, ast.For | ast.While)), None)
 
 
-def _guarded(tree: Tree, site: Site) -> tuple[ast.If | None, list[ast.stmt] | None]:
+def guarded(tree: Tree, site: Site) -> tuple[ast.If | None, list[ast.stmt] | None]:
     """The condition of the step, and the block that it guards."""
     guard = site.window.guard
     if guard is None or site.window.step is None:
