@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,16 +46,19 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     Raises:
         DeclinedError: something that it needs is not in sight.
     """
-    place = layout(tree, site)
+    place = layout(tree, site, spread=True)
     apart = stepping(tree, site, place)
     if apart is not None:
-        place = replace(place, step=place.backward, shared=tree.class_of(place.home))
+        shared = tree.class_of(place.home) if apart.called is None else None
+        place = replace(place, step=place.backward, shared=shared)
     _refuse(site, place)
     counted = _alone(site, peers)
     divisions = _divisions(site)
     losses = _losses(tree, site, place)
     boxed = losses[0].boxed
     names = _names(tree, place)
+    if apart is not None and apart.called is not None:
+        names = replace(names, window=_names(apart.tree, apart.place).window)
     if any(loss.counting for loss in losses):
         _at_backward(tree, place, divisions)
         names = replace(names, own=COUNT)
@@ -67,7 +71,7 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     parts |= told
     own = boxed or bool(told) or len({loss.count for loss in losses}) > 1
     if counted is None:
-        parts |= _counting(tree, site, place, losses, names, own=own)
+        parts |= _counting(tree, site, place, losses, names, apart, own=own)
     else:
         parts |= _counted_before(tree, site, place, losses, names, counted, own=own)
     if alias is not None:
@@ -79,7 +83,10 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
         parts |= _divided_there(site, apart, names, helper)
     elif counted is None:
         parts |= dividing(tree, site, place, losses[0].node, names, helper)
-    assumed = "; ".join(dict.fromkeys(loss.assumed for loss in losses if loss.assumed))
+    said = [loss.assumed for loss in losses if loss.assumed]
+    if apart is not None and apart.called is not None:
+        said.append(f"that nobody else calls `{apart.called.function.name}`")
+    assumed = "; ".join(dict.fromkeys(said))
     applicability = Applicability.SAFE if not assumed and not _has_head(site) else Applicability.UNSAFE
     return Plan(frozenset(parts), applicability, _message(assumed), helper)
 
@@ -90,10 +97,10 @@ def _divided_there(site: Site, apart: Stepping, names: Names, helper: Helper) ->
     Raises:
         DeclinedError: its class has a count of that name, or doesn't know who goes backward.
     """
-    assert apart.place.shared is not None
     if helper is Helper.ACCELERATE:
         raise DeclinedError("Accelerate steps in another file")
-    if names.window in {spelled(node) for node in ast.walk(apart.place.shared)}:
+    owner = apart.place.shared
+    if owner is not None and names.window in {spelled(node) for node in ast.walk(owner)}:
         raise DeclinedError(f"the object has a `{names.window}` of its own")
     return dividing(apart.tree, site, apart.place, apart.place.backward, names, helper)
 
@@ -261,7 +268,16 @@ def _helper(site: Site) -> Helper:
 # -- counting --------------------------------------------------------------------------------------------------------
 
 
-def _counting(tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], names: Names, *, own: bool) -> set[Part]:
+def _counting(
+    tree: Tree,
+    site: Site,
+    place: Layout,
+    losses: Sequence[Summed],
+    names: Names,
+    apart: Stepping | None,
+    *,
+    own: bool,
+) -> set[Part]:
     """Count beside backward, so that what skips backward is not counted."""
     anchor = _anchor(tree, site, place)
     if not tree.alone(anchor):
@@ -274,9 +290,25 @@ def _counting(tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], n
         where = (spot_of(tree, anchor), Where.BEFORE) if inside else (spot_of(tree, made), Where.AFTER)
         lines = told_twice(f"{names.own} = {loss.count}", tree.taken(place.home))
         parts |= {Insert(*where, line, rank - len(lines)) for rank, line in enumerate(lines, 1)}
+    if apart is not None and apart.called is not None:
+        _refuse_skipped(tree, place, anchor)
+        return {*parts, apart.counted(tree, place.backward, names.window, losses[0].count)}
     value = names.own if own else losses[0].count
     parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} += {value}", 1))
     return parts
+
+
+def _refuse_skipped(tree: Tree, place: Layout, anchor: ast.stmt) -> None:
+    """Who counts before a call counts what the call leaves out, too.
+
+    Raises:
+        DeclinedError: the function may leave a microbatch out.
+    """
+    outer = itertools.takewhile(lambda node: node is not place.home, tree.around(anchor))
+    leaves = (ast.Return, ast.Raise)
+    early = [n for n in ast.walk(place.home) if isinstance(n, leaves) and n.lineno < anchor.lineno]
+    if early or any(isinstance(node, ast.If | ast.For | ast.While) for node in outer if node is not anchor):
+        raise DeclinedError("the function that goes backward may leave a microbatch out")
 
 
 def _counted_before(
