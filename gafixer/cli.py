@@ -188,6 +188,14 @@ class _Scan(click.Command):
 )
 @click.option("--baseline", type=_FILE, metavar="FILE", help="Report only what this file does not know.")
 @click.option("--update-baseline", is_flag=True, help="Take down in that file what is found, and report nothing.")
+@click.option("--no-cache", is_flag=True, help="Neither use nor keep what earlier scans came to.")
+@click.option(
+    "--cache-dir",
+    type=_FILE,
+    envvar="GAFIXER_CACHE_DIR",
+    metavar="FOLDER",
+    help="The cache of earlier scans.  [default: .gafixer_cache at the root of the project]",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an internal error.")
 def scan(**options: object) -> None:
     """Scan files and folders, the working directory by default; `-` is standard input.

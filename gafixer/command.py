@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from gafixer import files, jobs, programs, rulebook, terminal
 from gafixer.baseline import Baseline
+from gafixer.cache import place
 from gafixer.ending import CLEAN, WRONG, end
+from gafixer.findings import Detail
 from gafixer.options import hierarchy, neighbour, reject
 from gafixer.report.text import printable
 from gafixer.result import Result
@@ -20,9 +22,10 @@ from gafixer.selection import nearest
 from gafixer.settings import SettingsError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gafixer.options import Options
+    from gafixer.scan import Outcome
     from gafixer.settings import Hierarchy
 
 __all__ = ["explain", "scan"]
@@ -52,7 +55,7 @@ def _run(options: Options, chosen: Hierarchy) -> Result:
     if options.stdin:
         name = options.stdin_name
         source = sys.stdin.buffer.read()
-        outcome = Scanner(chosen).source(source, name, named=True)
+        outcome = Scanner(chosen, detail=options.detail).source(source, name, named=True)
         result.paths = [name]
         result.stdin = source
         result.add(outcome)
@@ -63,13 +66,39 @@ def _run(options: Options, chosen: Hierarchy) -> Result:
     if not found:
         terminal.say("no Python files under the given paths")
     with terminal.Progress(len(found)) as progress:
-        for outcome in jobs.scan(found, chosen, options.jobs, progress.tick):
+        for outcome in _outcomes(found, options, chosen, progress.tick):
             result.add(outcome)
-    scanner = Scanner(chosen)
+    scanner = Scanner(chosen, detail=Detail.NOTHING)
     for path in found if options.paths else ():
         if path in options.paths:
             result.add(scanner.named(path))
     return result
+
+
+def _outcomes(
+    paths: Sequence[str], options: Options, chosen: Hierarchy, tick: Callable[[int], None]
+) -> Iterator[Outcome]:
+    """What the files come to: what is known of them, and for the rest what their scan says."""
+    folder = place.folder(options, chosen)
+    if folder is None:
+        yield from jobs.scan(paths, Scanner(chosen, paths, options.detail), options.jobs, tick)
+        return
+    from gafixer.cache.store import Cache
+
+    cache = Cache(folder, chosen, paths, options.detail, only_clean=options.fixes or options.diff)
+    left = []
+    for path in paths:
+        if (known := cache.outcome(path)) is None:
+            left.append(path)
+        else:
+            tick(1)
+            yield known
+    scanner = Scanner(chosen, paths, options.detail, records=True)
+    for outcome in jobs.scan(left, scanner, options.jobs, tick):
+        if outcome.record is not None:
+            cache.learn(outcome.record)
+        yield outcome
+    cache.save()
 
 
 def _baseline(options: Options) -> Baseline | None:

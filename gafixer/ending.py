@@ -109,7 +109,7 @@ def _fix(result: Result, started: float) -> int:
         terminal.fixed(fixed, len(changed), done=False)
         _tell_loops(made, done=False)
         return WRONG if result.failures else FOUND if changed and not options.exit_zero else CLEAN
-    result.again([c.path for c in changed], Scanner(result.settings, result.paths).path)
+    result.again([c.path for c in changed], Scanner(result.settings, result.paths, options.detail).path)
     if options.show_fixes:
         _show_fixes(fixed)
     if options.fix_only:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import prefilter
 from gafixer.declared import NOTHING
-from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
+from gafixer.findings import Confidence, Detail, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Iterator
 
     from gafixer.analysis.project import Project
@@ -102,11 +103,13 @@ def is_python(source: bytes) -> bool:
     return syntax_error(source) is None
 
 
-def check_source(source: bytes, path: str, project: Project, settings: Settings) -> Report:
+def check_source(
+    source: bytes, path: str, project: Project, settings: Settings, detail: Detail = Detail.EDITS
+) -> Report:
     """Scan one file.
 
     `path` is the name that findings carry; `project` answers what the modules that it imports say. A file that does
-    not decode or parse has one finding, GA900.
+    not decode or parse has one finding, GA900. `detail` is how much of the fixes is asked for.
     """
     from gafixer.analysis.source import Module, UnreadableError
 
@@ -115,7 +118,7 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
     whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
     try:
         module = Module.read(_name(path), path, source, whole=whole)
-        found = _fixable(module, project, settings, about)
+        found = _fixable(module, project, settings, about, detail)
         found += [f for f in _of_users(module, project, about, settings) if f.code in settings.selected]
         if module.broken:
             Module.read(_name(path), path, source, whole=True)
@@ -128,14 +131,18 @@ def check_source(source: bytes, path: str, project: Project, settings: Settings)
 _SITES = prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER
 
 
-def _fixable(module: Module, project: Project, settings: Settings, about: prefilter.Matter) -> list[Finding]:
+def _fixable(
+    module: Module, project: Project, settings: Settings, about: prefilter.Matter, detail: Detail
+) -> list[Finding]:
     """What is said of a module's windows, heads and overrides, with fixes for what is shown."""
     said, found = _said(module, project, settings, about)
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
     if not shown:
         return found
     module.whole()
-    fixer = _fixer(module, project, settings)
+    if detail is Detail.NOTHING:
+        return found
+    fixer = _fixer(module, project, settings, detail)
     made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
     return [dataclasses.replace(f, fix=made.get((f.code, f.place))) for f in found]
 
@@ -259,7 +266,7 @@ def _round(
     return fixer.edited(taken[0].fix.edits), [f for f in taken if f.fix == taken[0].fix]
 
 
-def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
+def _fixer(module: Module, project: Project, settings: Settings, detail: Detail = Detail.EDITS) -> Fixer:
     from gafixer.analysis.project import Changed
     from gafixer.codemod.fixes import Fixer
     from gafixer.codemod.tree import Tree
@@ -276,11 +283,12 @@ def _fixer(module: Module, project: Project, settings: Settings) -> Fixer:
                 shown += _gained(other, project, now, settings)
         return said, shown
 
-    def subclasses(name: str) -> list[tuple[str, str]]:
-        return [(other.source, cls) for other, cls in project.subclasses(name, module.path)]
+    def derived(name: str) -> list[ast.ClassDef]:
+        found = project.subclasses(name, module.path)
+        return [node for other, cls in found for node in other.classes(cls)]
 
-    tree = Tree(module.source, module.path, functools.cache(beside), subclasses)
-    return Fixer(tree, settings, scan, _target(module, project, settings))
+    tree = Tree(module.source, module.path, functools.cache(beside), derived)
+    return Fixer(tree, settings, scan, _target(module, project, settings), detail)
 
 
 def _gained(module: Module, before: Project, now: Project, settings: Settings) -> list[Finding]:

@@ -22,6 +22,7 @@ DEFAULT_EXCLUDE = (
     ".bzr",
     ".direnv",
     ".eggs",
+    ".gafixer_cache",
     ".git",
     ".git-rewrite",
     ".hg",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 __all__ = [
     "Applicability",
     "Confidence",
+    "Detail",
     "Edit",
     "Finding",
     "Fix",
@@ -62,6 +63,14 @@ class Applicability(enum.Enum):
     SAFE = "safe"
     UNSAFE = "unsafe"
     DISPLAY = "display"
+
+
+class Detail(enum.IntEnum):
+    """How much of fixes is worked out: nothing, whether there are any and what they do, or their edits too."""
+
+    NOTHING = 0
+    PROSE = 1
+    EDITS = 2
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -116,7 +125,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """How to mend a finding; `edits` is empty for a fix that is prose only."""
+    """How to mend a finding; `edits` is empty for a fix that is prose only, or of which no more was asked."""
 
     applicability: Applicability
     message: str

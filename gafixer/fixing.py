@@ -61,7 +61,7 @@ class Changed:
 
 def accepted(finding: Finding, *, unsafe: bool) -> bool:
     """Whether a finding has a fix that may be applied."""
-    if finding.fix is None or not finding.fix.edits:
+    if finding.fix is None:
         return False
     return finding.fix.applicability is Applicability.SAFE or (
         unsafe and finding.fix.applicability is Applicability.UNSAFE

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from gafixer import __version__
+from gafixer.findings import Detail
 from gafixer.scan import Scanner
 from gafixer.settings import Hierarchy, SettingsError
 
@@ -63,4 +64,4 @@ class Plugin:
 @functools.cache
 def _scanner() -> Scanner:
     """One for all files of a run, so that a module they share is read once."""
-    return Scanner(Hierarchy())
+    return Scanner(Hierarchy(), detail=Detail.NOTHING)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
+    from gafixer.findings import Detail
     from gafixer.settings import Hierarchy
 
 __all__ = ["scan"]
@@ -28,12 +29,11 @@ _TRIAL = 0.2
 _CHUNK = 32
 
 
-def scan(paths: Sequence[str], settings: Hierarchy, jobs: int | None, tick: Callable[[int], None]) -> Iterator[Outcome]:
+def scan(paths: Sequence[str], scanner: Scanner, jobs: int | None, tick: Callable[[int], None]) -> Iterator[Outcome]:
     """The outcomes of the files that came to something, in any order; `tick` is told of each file that is done.
 
     `jobs` is the number of processes, this one included; None: one, and all processors once that saves time.
     """
-    scanner = Scanner(settings, paths)
     most = jobs or _processors()
     started = time.perf_counter()
     for done, path in enumerate(paths):
@@ -120,7 +120,7 @@ class _Team:
             with _away() as here:
                 for _ in range(number):
                     ours, theirs = context.Pipe()
-                    told = (theirs, here, self._scanner.settings, self._scanner.scanned)
+                    told = (theirs, here, *self._scanner.made_of)
                     process = context.Process(target=_work, args=told, daemon=True)
                     process.start()
                     theirs.close()
@@ -198,13 +198,15 @@ def _says(outcome: Outcome) -> bool:
     return outcome is not NOTHING
 
 
-def _work(line: Connection, here: Path, settings: Hierarchy, scanned: Sequence[str]) -> None:
+def _work(
+    line: Connection, here: Path, settings: Hierarchy, scanned: Sequence[str], detail: Detail, records: bool
+) -> None:
     """Another process: chunks in, what they came to out. Ctrl-C ends it at once and without a word."""
     import signal
 
     os.chdir(here)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    scanner = Scanner(settings, scanned)
+    scanner = Scanner(settings, scanned, detail, records=records)
     while True:
         try:
             chunk: Sequence[str] = line.recv()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gafixer import settings
 from gafixer.files import Glob
-from gafixer.findings import Severity
+from gafixer.findings import Detail, Severity
 from gafixer.report import Format
 from gafixer.selection import nearest
 from gafixer.settings import Helpers, Hierarchy, Layer, SettingsError, Strategy
@@ -54,11 +54,22 @@ class Options:
     add_ignore: str | None
     baseline: str | None
     update_baseline: bool
+    no_cache: bool
+    cache_dir: str | None
 
     @property
     def fixes(self) -> bool:
         """Whether files are to be changed."""
         return (self.fix or self.fix_only) and not self.diff
+
+    @property
+    def detail(self) -> Detail:
+        """How much of the fixes is needed for what is asked."""
+        if self.add_ignore is not None or self.update_baseline:
+            return Detail.NOTHING
+        least = Detail.PROSE if self.fixes or self.diff else Detail.NOTHING
+        shown = not (self.statistics or self.diff or self.fix_only)
+        return max(least, Format(self.output_format).detail) if shown else least
 
     @property
     def add_ignore_reason(self) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.uses import Uses
     from gafixer.findings import Finding
 
-__all__ = ["Rule", "catalogue", "folder", "load", "page"]
+__all__ = ["Rule", "catalogue", "folder", "load", "page", "root"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,15 @@ class Rule:
 
 
 @functools.cache
-def _root() -> Path:
+def root() -> Path:
+    """The folder of the rules."""
     return Path(importlib.import_module("gafixer.rules").__path__[0])
 
 
 @functools.cache
 def _folders() -> dict[str, str]:
     """Code -> folder name, in the order of the codes."""
-    with os.scandir(_root()) as listing:
+    with os.scandir(root()) as listing:
         names = sorted(entry.name for entry in listing if entry.name.startswith("GA") and entry.is_dir())
     return {name.partition("_")[0]: name for name in names}
 
@@ -89,4 +90,4 @@ def page(code: str) -> str:
     Raises:
         KeyError: no rule has this code.
     """
-    return (_root() / folder(code) / "README.md").read_text(encoding="utf-8")
+    return (root() / folder(code) / "README.md").read_text(encoding="utf-8")

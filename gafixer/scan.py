@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gafixer import comments, engine, files, programs
+from gafixer.findings import Detail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gafixer.analysis.project import Project
+    from gafixer.analysis.project import FileProject, Project
+    from gafixer.cache.answers import Answer, Answers, Question, Recorder
+    from gafixer.contents import Contents
     from gafixer.findings import Finding
     from gafixer.settings import Hierarchy
 
-__all__ = ["NOTHING", "Failure", "Outcome", "Scanner"]
+__all__ = ["NOTHING", "Failure", "Outcome", "Record", "Scanner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,28 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """What may be told of a file in a later scan, and all that this depends on.
+
+    These are what the file holds and its settings, by their digests, and what was asked about other files, with the
+    answers.
+    """
+
+    path: str
+    digest: str
+    signature: str
+    detail: Detail
+    asked: tuple[tuple[Question, Answer], ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one file came to."""
+    """What one file came to. It has a record where a scan that records looked into the file."""
 
     findings: tuple[Finding, ...] = ()
     failure: Failure | None = None
+    record: Record | None = None
 
 
 NOTHING: Final = Outcome()
@@ -45,22 +66,46 @@ NOTHING: Final = Outcome()
 class Scanner:
     """Scans file after file with one project. The analysis is imported when the first file needs it.
 
-    `scanned` are all files of this scan: those that a fix of one of them may change, too.
+    `scanned` are all files of this scan: those that a fix of one of them may change, too. `detail` says how much of
+    the fixes of findings is needed. With `records` an outcome has a record of what it depends on.
     """
 
-    def __init__(self, settings: Hierarchy, scanned: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        settings: Hierarchy,
+        scanned: Sequence[str] = (),
+        detail: Detail = Detail.EDITS,
+        *,
+        records: bool = False,
+    ) -> None:
         self.settings = settings
         self.scanned = scanned
-        self._project: Project | None = None
+        self.detail = detail
+        self.records = records
 
     @property
-    def project(self) -> Project:
-        """What scanned files import is looked up here."""
-        if self._project is None:
-            from gafixer.analysis.project import FileProject
+    def made_of(self) -> tuple[Hierarchy, Sequence[str], Detail, bool]:
+        """What another process needs to scan like this one."""
+        return self.settings, self.scanned, self.detail, self.records
 
-            self._project = FileProject(self.scanned)
-        return self._project
+    @functools.cached_property
+    def project(self) -> FileProject:
+        """What scanned files import is looked up here."""
+        from gafixer.analysis.project import FileProject
+
+        return FileProject(self.scanned, self._contents)
+
+    @functools.cached_property
+    def _contents(self) -> Contents:
+        from gafixer.contents import Contents
+
+        return Contents()
+
+    @functools.cached_property
+    def _answers(self) -> Answers:
+        from gafixer.cache.answers import Answers
+
+        return Answers(self.project, self._contents, self.settings)
 
     def path(self, path: str) -> Outcome:
         """Scan a file."""
@@ -91,26 +136,50 @@ class Scanner:
             from gafixer.analysis.source import UnreadableError
 
             try:
-                return self._program(programs.opened(source, path), path, named=named)
+                return self._program(programs.opened(source, path), source, path, named=named)
             except UnreadableError as error:
                 return Outcome(engine.unreadable(path, error, self.settings.of(path)))
-        return self._program(programs.Script(source), path, named=named)
+        return self._program(programs.Script(source), source, path, named=named)
 
-    def _program(self, file: programs.Opened, path: str, *, named: bool) -> Outcome:
+    def _program(self, file: programs.Opened, source: bytes, path: str, *, named: bool) -> Outcome:
         try:
             if engine.wanted(file.code) or (named and not engine.is_python(file.code)):
-                sound, errors = file.sound()
-                found = engine.check_source(sound.code, path, self.project, self.settings.of(path)).findings
-            elif comments.judges(file.code):
-                sound, errors, found = file, (), ()
-            else:
+                return self._looked_into(file, source, path)
+            if not comments.judges(file.code):
                 return NOTHING
-            told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, self.settings.of(path))]
-            here, elsewhere = self._settled(sound.code, path, found)
-            every = (*told, *map(sound.placed, (*here, *elsewhere)))
+            here, elsewhere = self._settled(file.code, path, ())
+            every = tuple(map(file.placed, (*here, *elsewhere)))
             return Outcome(every) if every else NOTHING
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
+
+    def _looked_into(self, file: programs.Opened, source: bytes, path: str) -> Outcome:
+        settings, recorder = self.settings.of(path), self._recorder()
+        sound, errors = file.sound()
+        project = self.project if recorder is None else recorder
+        found = engine.check_source(sound.code, path, project, settings, self.detail).findings
+        told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, settings)]
+        here, elsewhere = self._settled(sound.code, path, found)
+        every = (*told, *map(sound.placed, (*here, *elsewhere)))
+        if recorder is None:
+            return Outcome(every) if every else NOTHING
+        for name in {finding.place.filename for finding in found} - {path}:
+            recorder.asked["selected", name] = None
+        return Outcome(every, record=self._record(path, source, recorder, every))
+
+    def _recorder(self) -> Recorder | None:
+        if not self.records:
+            return None
+        from gafixer.cache.answers import Recorder
+
+        return Recorder(self.project)
+
+    def _record(self, path: str, source: bytes, recorder: Recorder, found: tuple[Finding, ...]) -> Record:
+        from gafixer.cache.answers import signature
+        from gafixer.contents import digest
+
+        asked = tuple((question, self._answers.of(question)) for question in recorder.asked)
+        return Record(path, digest(source), signature(self.settings.of(path)), self.detail, asked, found)
 
     def _settled(
         self, source: bytes, path: str, found: tuple[Finding, ...]

@@ -20,7 +20,7 @@ except ImportError:  # Windows, where a file that is open can't be removed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["write", "write_all"]
+__all__ = ["put", "write", "write_all"]
 
 #: A file of ours that is not yet whole. Nobody calls one of their own so, and it may be removed.
 _PREFIX, _SUFFIX = ".gafixer-write-", ".tmp"
@@ -34,6 +34,22 @@ def write(path: str, content: bytes) -> None:
         OSError: it is read-only, or can't be written.
     """
     write_all({path: content})
+
+
+def put(path: Path, content: bytes) -> None:
+    """Put a file of our own in its place at once, whether there was one or not; what is a link there is no more.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    _sweep(path.parent)
+    descriptor, name = _temporary(path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(content)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def write_all(contents: Mapping[str, bytes]) -> None:

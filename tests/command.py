@@ -42,5 +42,5 @@ def gafixer(
 
 def _environment() -> dict[str, str]:
     """Our environment without what would colour or configure the command."""
-    ours = {"NO_COLOR", "FORCE_COLOR", "GAFIXER_DEBUG"}
+    ours = {"NO_COLOR", "FORCE_COLOR", "GAFIXER_DEBUG", "GAFIXER_CACHE_DIR"}
     return {name: value for name, value in os.environ.items() if name not in ours} | {"PYTHONUTF8": "1"}

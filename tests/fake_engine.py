@@ -13,10 +13,25 @@ from typing import TYPE_CHECKING
 
 from gafixer import engine, scan
 from gafixer.cli import main
-from gafixer.findings import Applicability, Confidence, Finding, Fix, Place, Position, Related, Role, Severity, Span
+from gafixer.findings import (
+    Applicability,
+    Confidence,
+    Detail,
+    Finding,
+    Fix,
+    Place,
+    Position,
+    Related,
+    Role,
+    Severity,
+    Span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from gafixer.analysis.project import Project
+    from gafixer.settings import Settings
 
 _ASKED = re.compile(r"(GA\d{3}) (error|warning|info)( safe)?")
 
@@ -25,7 +40,9 @@ def _span(row: int, start: int, end: int) -> Span:
     return Span(Position(row, start + 1), Position(row, end + 1))
 
 
-def check_source(source: bytes, path: str, project: object, settings: object) -> engine.Report:
+def check_source(
+    source: bytes, path: str, project: Project, settings: Settings, detail: Detail = Detail.EDITS
+) -> engine.Report:
     """Findings where the text asks for them, the first line as their evidence."""
     text = source.decode("utf-8", "replace")
     if "crash" in text:
@@ -46,7 +63,7 @@ def check_source(source: bytes, path: str, project: object, settings: object) ->
             found.append(
                 Finding(match[1], "asked-for", message, severity, Confidence.HIGH, place, (first,), "don't ask", fix)
             )
-    return engine.Report(tuple(finding for finding in found if finding.code in settings.selected))  # type: ignore[attr-defined]  # the front hands Settings over
+    return engine.Report(tuple(finding for finding in found if finding.code in settings.selected))
 
 
 def trace(

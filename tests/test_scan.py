@@ -96,7 +96,7 @@ def test_every_file_is_ticked_once(tmp_path: Path) -> None:
         (tmp_path / f"f{number}.py").write_text("x = 1\n")
     for processes in (1, 3):
         ticks: list[int] = []
-        assert list(jobs.scan(paths, SETTINGS, processes, ticks.append)) == []
+        assert list(jobs.scan(paths, Scanner(SETTINGS, paths), processes, ticks.append)) == []
         assert sum(ticks) == 100
 
 

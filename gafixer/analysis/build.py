@@ -283,6 +283,8 @@ class _Maker:
         )
         if scale is Scale.UNKNOWN and atom.kind is Kind.REDUCED:
             scale = Scale.SUM
+        if atom.made is not None and atom.made.path not in self._modules:
+            said = (Evidence(atom.made, "the configuration says here what the loss is"), *said)
         return LossTerm(atom, scale, items, variation, tuple(found), said, coefficient)
 
     def _text(self, spot: Spot) -> str:

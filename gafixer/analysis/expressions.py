@@ -6,7 +6,7 @@ import ast
 import math
 from typing import TYPE_CHECKING
 
-from gafixer.analysis import algebra, calls, loops, reductions, training
+from gafixer.analysis import algebra, calls, dispatch, loops, reductions, training
 from gafixer.analysis.names import Assigned
 from gafixer.analysis.spelling import depth
 from gafixer.analysis.values import (
@@ -62,7 +62,7 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
         case ast.Attribute(value=base, attr=attr):
             return attribute(run, run.evaluate(base), attr)
         case ast.Call():
-            return calls.evaluate(run, node)
+            return dispatch.evaluate(run, node) or calls.evaluate(run, node)
         case ast.BinOp():
             return _binary(run, node)
         case ast.UnaryOp(op=op, operand=operand):
@@ -79,7 +79,7 @@ def evaluate(run: Interpreter, node: ast.expr) -> Value:
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _conditional(run, test, body, orelse)
         case ast.Subscript(value=base, slice=key):
-            return subscript(run, run.evaluate(base), key)
+            return dispatch.subscript(run, node) or subscript(run, run.evaluate(base), key)
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             return Sequence(tuple(run.evaluate(e.value if isinstance(e, ast.Starred) else e) for e in elements))
         case ast.Dict(keys=keys, values=values):

@@ -249,6 +249,8 @@ def _container(base: Mapping | Sequence | Listing, name: str, args: list[Value])
             return Sequence(tuple(value for _, value in entries))
         case Mapping(), "get" if args and isinstance(args[0], Const):
             return base.get(args[0].value) or (args[1] if len(args) > 1 else OPAQUE)
+        case Mapping(entries=entries), "get" if args and entries:
+            return algebra.choose([*(value for _, value in entries), *args[1:]])
         case Mapping(), "items":
             return Called(Bound(base, "items"), (base,), (), training.NOWHERE)
         case Mapping(), "pop" if args and isinstance(args[0], Const):

@@ -6,11 +6,13 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gafixer.analysis import registries
 from gafixer.analysis.values import ClassRef, External, Func, ModuleRef, Value
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.analysis.targets import Target
 
 __all__ = ["Assigned", "Names", "spelled"]
 
@@ -98,6 +100,56 @@ class Names:
         if inner is not None:
             return ModuleRef(inner.path)
         return External(f"{base}.{name}")
+
+    def visible(self, module: Module) -> list[str]:
+        """The top-level names of a module: what it defines, imports, and gets from modules that it stars."""
+        found = [*module.definitions()]
+        for local, (base, _) in module.imports().items():
+            if not local.startswith("*"):
+                found.append(local)
+            elif (other := self._open(base, module)) is not None:
+                found += other.definitions()
+        return list(dict.fromkeys(found))
+
+    def absolute(self, path: str, module: Module) -> Value | Assigned:
+        """What a dotted name means that is written outside the code of `module`'s project."""
+        parts = path.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            holder = self._open(".".join(parts[:end]), module)
+            if holder is None:
+                continue
+            found = self.lookup(holder, parts[end])
+            for attr in parts[end + 1 :]:
+                found = None if isinstance(found, Assigned) else self.member(found, attr)
+            return found or External(path)
+        return External(path)
+
+    def registered(self, registry: str, module: Module) -> list[Value | Assigned]:
+        """What the registry that `module` knows by a name is told of, anywhere in the project."""
+        home = self._home(module, registry)
+        found = []
+        elsewhere = self._project.registered(registry, module.path)
+        own = registries.index([(module, module.source)]).get(registry, ())
+        for other, told in (*own, *(pair for pair in elsewhere if pair[0].path != module.path)):
+            teller = self.modules.setdefault(other.path, other)
+            value = self.lookup(teller, told.name)
+            if value is not None and self._home(teller, told.registrar) in {home, None}:
+                found.append(value)
+        return found
+
+    def _home(self, module: Module, name: str) -> str | None:
+        """Where a name is defined, as seen from a module: the path of a module, or the name of a library."""
+        match self.lookup(module, name):
+            case Assigned(module=other):
+                return other.path
+            case ClassRef(module=path) | Func(module=path) | External(path=path) | ModuleRef(name=path):
+                return path
+            case _:
+                return None
+
+    def targets(self, key: str, module: Module) -> tuple[Target, ...]:
+        """What configuration says is made of its part under `key`."""
+        return self._project.targets(key, module.path)
 
     # -- classes -------------------------------------------------------------------------------------------------
 

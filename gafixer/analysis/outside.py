@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import itertools
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from gafixer import files
 from gafixer.analysis.site import Evidence
 from gafixer.analysis.values import Spot
 from gafixer.data.settings import EXTENSIONS, MENTIONED, NAMED, NAMES, SKIPPED
 from gafixer.findings import Place, Position, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Setting", "Source", "files", "nearest", "place", "read", "settings", "text"]
+__all__ = ["Listing", "Setting", "Source", "closest", "listing", "nearest", "place", "read", "settings", "text"]
 
-#: Files that are looked into, bytes of one, and folders below the root.
+Said = TypeVar("Said")
+
+#: Files that are looked into (settings, modules), those that are listed, bytes of one, folders below the root.
 _MOST_FILES = 3000
+_MOST_LISTED = 20_000
 _MOST_BYTES = 200_000
 _DEEPEST = 9
 
@@ -63,11 +68,34 @@ class Setting:
     source: Source = Source.FILE
 
 
-def settings(root: Path) -> tuple[Setting, ...]:
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Files of a project that may say something, level by level, each with its size and time of change."""
+
+    files: tuple[tuple[str, int, int], ...]
+
+    @property
+    def python(self) -> Iterator[str]:
+        """The modules that are looked into."""
+        return self.ending((".py",))
+
+    def ending(self, extensions: tuple[str, ...]) -> Iterator[str]:
+        """The files of a kind that are looked into."""
+        found = itertools.islice((entry for entry in self.files if entry[0].endswith(extensions)), _MOST_FILES)
+        return (path for path, size, _ in found if size <= _MOST_BYTES)
+
+
+def listing(root: Path) -> Listing:
+    """What a project holds, up to a few thousand files."""
+    return Listing(tuple(itertools.islice(_files(root), _MOST_LISTED)))
+
+
+def settings(listed: Listing) -> tuple[Setting, ...]:
     """What the files of a project say, those nearest to its root first."""
     found: list[Setting] = []
-    for path in files(root, EXTENSIONS, NAMES):
-        found += read(text(path), _shown(path))
+    for path, size, _ in listed.files[:_MOST_FILES]:
+        if size <= _MOST_BYTES and MENTIONED.search(said := text(path)):
+            found += read(said, _shown(Path(path)))
     return tuple(found)
 
 
@@ -78,28 +106,35 @@ def place(spot: Spot) -> Place:
 
 def nearest(found: tuple[Setting, ...], importer: str) -> tuple[Setting, ...]:
     """Of each key the settings that share most folders with a file: a checkout may hold several projects."""
+    by_key: dict[str, list[Setting]] = {}
+    for setting in found:
+        by_key.setdefault(setting.key, []).append(setting)
+    kept = {s for same in by_key.values() for s in closest(same, importer, lambda s: s.where.spot.path)}
+    return tuple(s for s in found if s in kept)
+
+
+def closest(found: Iterable[Said], importer: str, path: Callable[[Said], str]) -> tuple[Said, ...]:
+    """Those whose file shares most folders with a file."""
     folders = PurePath(importer).parent.parts
-    shared = {s: _shared(folders, PurePath(s.where.spot.path).parent.parts) for s in found}
-    most = {key: max(shared[s] for s in found if s.key == key) for key in {s.key for s in found}}
-    return tuple(s for s in found if shared[s] == most[s.key])
+    shared = [(_shared(folders, PurePath(path(one)).parent.parts), one) for one in found]
+    most = max((count for count, _ in shared), default=0)
+    return tuple(one for count, one in shared if count == most)
 
 
 def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def text(path: Path) -> str:
-    """The text of a file; nothing where it can't be read, or is too large to be settings or code."""
+def text(path: str) -> str:
+    """The text of a file; nothing where it can't be read."""
     try:
-        return path.read_bytes().decode("utf-8", errors="replace") if path.stat().st_size <= _MOST_BYTES else ""
+        return files.read(path).decode("utf-8", errors="replace")
     except OSError:
         return ""
 
 
 def read(source: str, shown: str) -> Iterator[Setting]:
     """The settings in a file; `shown` is the path that their places carry."""
-    if not MENTIONED.search(source):
-        return
     found = [(match, _by(source, match)) for match in _WRITTEN.finditer(source)]
     if shown.endswith(".py"):
         found += [(match, Source.DEFAULT) for match in (*_ARGUMENT.finditer(source), *_FIELD.finditer(source))]
@@ -130,15 +165,10 @@ def _by(source: str, match: re.Match[str]) -> Source:
     return Source.ACCELERATE if launched or own else Source.FILE
 
 
-def files(root: Path, extensions: tuple[str, ...], names: Container[str] = ()) -> Iterator[Path]:
-    """The files below a folder that end so, or are called so, level by level; not more than a few thousand."""
-    return itertools.islice(_files(root, extensions, names), _MOST_FILES)
-
-
-def _files(root: Path, extensions: tuple[str, ...], names: Container[str]) -> Iterator[Path]:
-    folders = [root]
+def _files(root: Path) -> Iterator[tuple[str, int, int]]:
+    folders = [str(root)]
     for _ in range(_DEEPEST):
-        below: list[Path] = []
+        below: list[str] = []
         for folder in folders:
             try:
                 with os.scandir(folder) as listing:
@@ -150,9 +180,11 @@ def _files(root: Path, extensions: tuple[str, ...], names: Container[str]) -> It
                     continue
                 if entry.is_dir():
                     if entry.name not in SKIPPED and not entry.name.startswith("."):
-                        below.append(Path(entry.path))
-                elif entry.name in names or entry.name.endswith(extensions):
-                    yield Path(entry.path)
+                        below.append(entry.path)
+                elif entry.name in NAMES or entry.name.endswith(EXTENSIONS):
+                    with contextlib.suppress(OSError):  # it vanished meanwhile
+                        state = entry.stat(follow_symlinks=False)
+                        yield entry.path, state.st_size, state.st_mtime_ns
         folders = below
 
 

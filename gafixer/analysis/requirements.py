@@ -151,16 +151,11 @@ def _caret(specifier: str) -> str:
     return text
 
 
-def requirement(folder: Path, root: Path) -> Requirement | None:
-    """The requirement that holds for a file in `folder`: of the nearest folder up to `root` that has one."""
-    for here in (folder, *folder.parents):
-        found = [said for name in _names(here) if (said := _in_file(here / name)) is not None]
-        if found:
-            # An exact version counts before a range, a range before none.
-            return min(found, key=lambda r: (not re.match(r"={2,3}|\d", r.specifier), not r.specifier))
-        if here == root:
-            return None
-    return None
+def requirement(folder: Path) -> Requirement | None:
+    """What the files of a folder require."""
+    found = [said for name in _names(folder) if (said := _in_file(folder / name)) is not None]
+    # An exact version counts before a range, a range before none.
+    return min(found, key=lambda r: (not re.match(r"={2,3}|\d", r.specifier), not r.specifier), default=None)
 
 
 def _names(folder: Path) -> list[str]:

@@ -121,14 +121,19 @@ def _imported_training(module: Module, project: Project) -> Iterator[str]:
     """Names imported from the project whose definition goes backward."""
     for local, (base, name) in module.imports().items():
         other = project.module(base, module.path)
-        if other is None or not _TRAINS.search(other.source):
+        if other is None:
             continue
         if name is None or local.startswith("*"):
-            for block in other.blocks:
-                if block.name and _TRAINS.search(block.text):
-                    yield block.name
-        elif any(b.name == name and _TRAINS.search(b.text) for b in other.blocks):
+            yield from other.once(_training_names)
+        elif name in other.once(_training_names):
             yield local
+
+
+def _training_names(module: Module) -> frozenset[str]:
+    """What a module defines that goes backward, as far as its text tells."""
+    if not _TRAINS.search(module.source):
+        return frozenset()
+    return frozenset(block.name for block in module.blocks if block.name and _TRAINS.search(block.text))
 
 
 def _text(root: _Root, module: Module) -> str:

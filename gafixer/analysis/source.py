@@ -242,6 +242,16 @@ class Module:
                 found += [node for node in block.parsed() if name in _binds(node)]
         return found
 
+    def classes(self, name: str) -> list[ast.ClassDef]:
+        """The top-level classes of a name: more than one where a condition decides."""
+        return [node for node in self.defined(name) if isinstance(node, ast.ClassDef)]
+
+    def definitions(self) -> list[str]:
+        """The names that top-level statements define."""
+        self.defined("")
+        assert self._defined is not None
+        return [*(block.name for block in self.blocks if block.name is not None), *self._defined]
+
     def imports(self) -> dict[str, tuple[str, str | None]]:
         """Local name -> (module as written, name in it or None). ``*`` maps each starred module to itself."""
         if self._imports is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gafixer.codemod.arguments import with_keyword, with_parameter, with_spread
+from gafixer.codemod.kept import Shortened, shortened
 from gafixer.codemod.locate import Locator, Statement
 from gafixer.codemod.plan import (
     DeclinedError,
@@ -51,26 +52,33 @@ def rewrite(
     Raises:
         DeclinedError: a part's place could not be found.
     """
-    module, locator = _parsed(tree)
+    made = list(parts)
+    short, module, locator = _parsed(tree, frozenset(row for part in made for row in _rows(part)))
     change = _Change(tree, locator, module)
-    for part in parts:
+    for part in made:
         change.take(part)
     changed = module.visit(change)
     assert isinstance(changed, cst.Module)
     if change.moved:
         changed = changed.visit(_Unstash(change.moved))
         assert isinstance(changed, cst.Module)
-    return with_top(tree, module, changed, top, top_row, imports).code
+    return short.restored(with_top(tree, module, changed, top, top_row, imports).code)
+
+
+def _rows(part: Part) -> tuple[int, ...]:
+    """The rows where the places of a part begin."""
+    return (part.spot.row, part.anchor.row) if isinstance(part, Move) else (part.spot.row,)
 
 
 @functools.lru_cache(maxsize=4)
-def _parsed(tree: Tree) -> tuple[cst.Module, Locator]:
-    """A file's nodes, which nothing changes: they serve all plans for it, and a plan may be for a few files."""
+def _parsed(tree: Tree, touched: frozenset[int]) -> tuple[Shortened, cst.Module, Locator]:
+    """A file's nodes around these rows, which nothing changes: they serve all plans for it that touch the same."""
+    short = shortened(tree, touched)
     try:
-        module = cst.parse_module(tree.source)
+        module = cst.parse_module(short.text)
     except cst.ParserSyntaxError as error:
         raise DeclinedError("libcst does not parse this file") from error
-    return module, Locator(tree, module)
+    return short, module, Locator(tree, module, short.rows)
 
 
 class _Change(cst.CSTTransformer):

@@ -45,7 +45,7 @@ def asked(
         raise DeclinedError("what computes the loss is in a file that may not be changed")
     if any(n is not loss and _is_loss(n) for n in ast.walk(function) if n is not settings):
         raise DeclinedError("what computes the loss has other losses, which a parameter would leave as they are")
-    if _NAME in other.taken(function) or _is_overridden(other, function) or function.decorator_list:
+    if _NAME in other.taken(function) or _is_overridden(tree, other, function) or function.decorator_list:
         raise DeclinedError("what computes the loss can't be given one more parameter")
     return frozenset(
         {
@@ -115,14 +115,19 @@ def _is_test(other: Tree, node: ast.expr) -> bool:
     return isinstance(parent, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in parent.ops)
 
 
-def _is_overridden(other: Tree, function: ast.FunctionDef) -> bool:
-    """Whether a class of the file has the class of a method as a base, and the method again: that would not take it."""
+def _is_overridden(tree: Tree, other: Tree, function: ast.FunctionDef) -> bool:
+    """Whether a class of the project that inherits a method has one of its own: that would not take the parameter."""
     owner = other.class_of(function)
-    if owner is None:
-        return False
-    return any(
-        isinstance(node, ast.ClassDef)
-        and any((spelled(base) or "").rpartition(".")[2] == owner.name for base in node.bases)
-        and any(isinstance(f, ast.FunctionDef) and f.name == function.name for f in node.body)
-        for node in ast.walk(other.root)
-    )
+    here = [node for node in ast.walk(other.root) if isinstance(node, ast.ClassDef)]
+    seen: set[str] = set()
+    parents = [owner.name] if owner is not None else []
+    while parents:
+        parent = parents.pop()
+        seen.add(parent)
+        heirs = [c for c in here if any((spelled(base) or "").rpartition(".")[2] == parent for base in c.bases)]
+        for heir in (*heirs, *tree.derived(parent)):
+            if any(isinstance(f, ast.FunctionDef) and f.name == function.name for f in heir.body):
+                return True
+            if heir.name not in seen:
+                parents.append(heir.name)
+    return False

@@ -12,7 +12,7 @@ from gafixer.codemod.compose import SEPARATE
 from gafixer.codemod.helper import NAME, Added, added, imported, present
 from gafixer.codemod.plan import DeclinedError, Insert, Plan, Replace, Rewrite, merge
 from gafixer.codemod.tree import DEEPEST, Tree
-from gafixer.findings import Applicability, Fix
+from gafixer.findings import Applicability, Detail, Fix
 from gafixer.settings import Helpers
 
 if TYPE_CHECKING:
@@ -48,14 +48,23 @@ class Conversion:
 class Fixer:
     """Makes and checks the fixes of one file: of findings that the settings show. `scan` looks at changed files.
 
-    A fix may reach into the other files that the tree has beside it.
+    A fix may reach into the other files that the tree has beside it. It has its edits where `detail` asks for them.
     """
 
-    def __init__(self, tree: Tree, settings: Settings, scan: Scan, target: Target, rounds: int = 2) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        settings: Settings,
+        scan: Scan,
+        target: Target,
+        detail: Detail = Detail.EDITS,
+        rounds: int = 2,
+    ) -> None:
         self._tree = tree
         self._settings = settings
         self._scan = scan
         self._target = target
+        self._detail = detail
         self._rounds = rounds
         self._made: dict[Plan, Texts] = {}
 
@@ -161,7 +170,7 @@ class Fixer:
         expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
         more = self._check(new, expected + Counter(plan.left))
         if not more:
-            return Fix(plan.applicability, plan.message, edits.between_files(old, new, self._tree.path)), plan
+            return Fix(plan.applicability, plan.message, self._edits(old, new)), plan
         if self._rounds == 0 or only is not None:
             raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
         return self._further(plan, new, expected, set(more)), None
@@ -175,11 +184,11 @@ class Fixer:
             return Tree(new[path], path) if path in new else self._tree.beside(path)
 
         after = Fixer(
-            Tree(new[own], own, beside, self._tree.subclasses),
+            Tree(new[own], own, beside, self._tree.derived),
             self._settings,
             lambda texts: self._scan({**new, **texts}),
             self._target,
-            self._rounds - 1,
+            rounds=self._rounds - 1,
         )
         for fix, _ in after.fixes(said, [f for f in shown if f.code in more]).values():
             if fix.edits:
@@ -187,9 +196,11 @@ class Fixer:
                 if self._check(last, expected):
                     break
                 worst = max(plan.applicability, fix.applicability, key=list(Applicability).index)
-                made = edits.between_files(self._before(last), last, own)
-                return Fix(worst, f"{plan.message}; {fix.message}", made)
+                return Fix(worst, f"{plan.message}; {fix.message}", self._edits(self._before(last), last))
         raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
+
+    def _edits(self, old: Texts, new: Texts) -> tuple[Edit, ...]:
+        return edits.between_files(old, new, self._tree.path) if self._detail is Detail.EDITS else ()
 
     def apply(self, plans: Sequence[Plan]) -> Texts:
         """The files after all of these plans.

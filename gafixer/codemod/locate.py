@@ -14,6 +14,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from gafixer.codemod.plan import DeclinedError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gafixer.analysis.values import Spot
     from gafixer.codemod.tree import Tree
 
@@ -35,27 +37,26 @@ _KINDS: dict[type[ast.AST], type[cst.CSTNode]] = {
 
 
 class Locator:
-    """Finds libcst nodes by the spots of a tree of the same source."""
+    """Finds libcst nodes by the spots of a tree. `rows` are the tree's rows of the module's, from row 0 on."""
 
-    def __init__(self, tree: Tree, module: cst.Module) -> None:
+    def __init__(self, tree: Tree, module: cst.Module, rows: Sequence[int]) -> None:
         self._tree = tree
         self._lines = tree.source.split("\n")
         wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
         self._expressions: dict[tuple[int, int, int, int], list[cst.CSTNode]] = {}
         self._statements: dict[tuple[int, int], Statement] = {}
-        lines: list[cst.SimpleStatementLine] = []
         for node, where in wrapper.resolve(PositionProvider).items():
             start, end = where.start, where.end
             match node:
                 case cst.SimpleStatementLine():
-                    lines.append(node)
-                    self._statements[start.line, start.column] = node
+                    self._statements[rows[start.line], start.column] = node
                 case cst.BaseCompoundStatement():
-                    self._statements.setdefault((start.line, start.column), node)
+                    self._statements.setdefault((rows[start.line], start.column), node)
                     if isinstance(node, cst.FunctionDef | cst.ClassDef):
-                        self._statements[start.line + len(node.decorators), start.column] = node
+                        self._statements[rows[start.line] + len(node.decorators), start.column] = node
                 case cst.BaseExpression():
-                    self._expressions.setdefault((start.line, start.column, end.line, end.column), []).append(node)
+                    key = (rows[start.line], start.column, rows[end.line], end.column)
+                    self._expressions.setdefault(key, []).append(node)
                 case _:
                     pass
 

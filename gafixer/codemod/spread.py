@@ -118,11 +118,11 @@ def _refuse_overridden(tree: Tree, name: str, method: str) -> None:
     Raises:
         DeclinedError: there is one.
     """
-    for source, cls in tree.subclasses(name):
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.ClassDef) and node.name == cls and _has(node, method):
-                raise DeclinedError(f"the subclass {cls} steps by itself")
-
-
-def _has(cls: ast.ClassDef, method: str) -> bool:
-    return any(isinstance(node, ast.FunctionDef) and node.name == method for node in cls.body)
+    seen = {name}
+    names = [name]
+    while names:
+        for cls in tree.derived(names.pop()):
+            if any(isinstance(node, ast.FunctionDef) and node.name == method for node in cls.body):
+                raise DeclinedError(f"the subclass {cls.name} steps by itself")
+            names += {cls.name} - seen
+            seen.add(cls.name)

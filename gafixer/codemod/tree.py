@@ -22,8 +22,8 @@ _Block = list[ast.stmt]
 class Tree:
     """The syntax tree of one file, with parents.
 
-    `beside` gives those of files that a plan may change, too, `subclasses` the classes of the project that name a class
-    as a base: each with the source of its file.
+    `beside` gives those of files that a plan may change, too, `derived` the classes of the project that name a class
+    as a base.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class Tree:
         source: str,
         path: str,
         beside: Callable[[str], Tree | None] = lambda path: None,
-        subclasses: Callable[[str], list[tuple[str, str]]] = lambda name: [],
+        derived: Callable[[str], list[ast.ClassDef]] = lambda name: [],
     ) -> None:
         self.source = source
         self.path = path
         self.beside = beside
-        self.subclasses = subclasses
+        self.derived = derived
         self.root = ast.parse(source)
         self.depth = 0
         self._lines = source.split("\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from gafixer.findings import Detail
 from gafixer.report.text import Style
 
 if TYPE_CHECKING:
@@ -29,6 +30,17 @@ class Format(enum.Enum):
     GITLAB = "gitlab"
     JUNIT = "junit"
     RDJSON = "rdjson"
+
+    @property
+    def detail(self) -> Detail:
+        """What it tells of a fix."""
+        match self:
+            case Format.JSON | Format.JSON_LINES | Format.SARIF | Format.RDJSON:
+                return Detail.EDITS
+            case Format.FULL | Format.CONCISE | Format.GROUPED:
+                return Detail.PROSE
+            case Format.GITHUB | Format.GITLAB | Format.JUNIT:
+                return Detail.NOTHING
 
     @property
     def counts(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gafixer.settings.hierarchy import Hierarchy
-from gafixer.settings.model import Helpers, Layer, PerFile, Settings, SettingsError, Strategy, resolve
+from gafixer.settings.model import Below, Helpers, Layer, PerFile, Settings, SettingsError, Strategy, resolve
 from gafixer.settings.sources import configures, inline, load
 
 __all__ = [
+    "Below",
     "Helpers",
     "Hierarchy",
     "Layer",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gafixer import rulebook
@@ -10,7 +12,7 @@ from gafixer.declared import LossReduction, OwnLoss, is_name
 from gafixer.files import Glob
 from gafixer.findings import Severity
 from gafixer.selection import UnknownRuleError, codes_of, nearest
-from gafixer.settings.model import Helpers, Strategy
+from gafixer.settings.model import Below, Helpers, Strategy
 
 if TYPE_CHECKING:
     import enum
@@ -134,6 +136,13 @@ def _file(path: tuple[str, ...], value: object, base: str) -> str:
     return value
 
 
+def _below(path: tuple[str, ...], value: object, base: str) -> Below:
+    head = Path(os.path.normpath(value or ".")).parts[:1] if isinstance(value, str) else ()
+    if not isinstance(value, str) or head in {(), ("..",), (Path(value).anchor,)}:
+        raise MistakeError(path, f"'{path[-1]}' must be a folder below this file's own; --cache-dir takes any")
+    return Below(value, base)
+
+
 def _release(path: tuple[str, ...], value: object, base: str) -> str:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -228,6 +237,12 @@ KEYS = _by_name(
         _words(Strategy),
     ),
     Key("unsafe-fixes", "Apply, or show, also fixes that assume something.", _flag, {"type": "boolean"}),
+    Key(
+        "cache-dir",
+        "The folder of the cache, below this file's own. Default: .gafixer_cache at the root of the project.",
+        _below,
+        _TEXT,
+    ),
     Key("steps-names", "What the project calls the number of microbatches of a window.", _names, _NAMES),
     Key("step-functions", "Functions that step the optimizer.", _names, _NAMES),
     Key("divide-functions", "Functions that divide the loss that they are given by the steps.", _names, _NAMES),

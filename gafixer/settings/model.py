@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gafixer.declared import Declared, OwnLoss
 
-__all__ = ["Helpers", "Layer", "PerFile", "Settings", "SettingsError", "Strategy", "resolve"]
+__all__ = ["Below", "Helpers", "Layer", "PerFile", "Settings", "SettingsError", "Strategy", "resolve"]
 
 
 _T = TypeVar("_T")
@@ -39,6 +39,14 @@ class Strategy(enum.Enum):
     AUTO = "auto"
     RESCALE = "rescale"
     READ_AHEAD = "read-ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """A folder that a configuration file names: `path` below the file's own folder `base`."""
+
+    path: str
+    base: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,7 @@ class Settings:
     strategy: Strategy = Strategy.AUTO
     unsafe_fixes: bool = False
     ignore_comments: bool = False
+    cache_dir: Below | None = None
     declared: Declared = declared.NOTHING
 
 
@@ -85,6 +94,7 @@ class Layer:
     strategy: Strategy | None = None
     unsafe_fixes: bool | None = None
     ignore_comments: bool | None = None
+    cache_dir: Below | None = None
     steps_names: tuple[str, ...] | None = None
     step_functions: tuple[str, ...] | None = None
     divide_functions: tuple[str, ...] | None = None
@@ -113,6 +123,7 @@ def resolve(*layers: Layer) -> Settings:
             strategy=_last(default.strategy, (layer.strategy for layer in layers)),
             unsafe_fixes=_last(default.unsafe_fixes, (layer.unsafe_fixes for layer in layers)),
             ignore_comments=_last(default.ignore_comments, (layer.ignore_comments for layer in layers)),
+            cache_dir=_last(None, (layer.cache_dir for layer in layers)),
             declared=declared.Declared(
                 losses=_losses(layers),
                 steps_names=_last((), (layer.steps_names for layer in layers)),

@@ -30,6 +30,8 @@ def _lines(settings: Settings) -> Iterator[str]:
     yield f"helpers = {_string(settings.helpers.value)}"
     yield f"strategy = {_string(settings.strategy.value)}"
     yield f"unsafe-fixes = {'true' if settings.unsafe_fixes else 'false'}"
+    if settings.cache_dir is not None:
+        yield f"cache-dir = {_string(settings.cache_dir.path)}"
     yield f"steps-names = {_list(said.steps_names)}"
     yield f"step-functions = {_list(said.step_functions)}"
     yield f"divide-functions = {_list(said.divide_functions)}"

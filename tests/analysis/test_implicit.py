@@ -139,7 +139,7 @@ def test_files_of_a_project(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("gradient_accumulation_steps: 99")
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config.cfg").write_text("gradient_accumulation_steps = 7")
-    assert [found.value for found in outside.settings(tmp_path)] == [2, 8]
+    assert [found.value for found in outside.settings(outside.listing(tmp_path))] == [2, 8]
 
 
 def test_steps_are_spelled_as_written() -> None:

@@ -140,3 +140,17 @@ def test_a_subclass_that_steps_by_itself_keeps_its_base_class_as_it_is() -> None
     }
     project["train"] += "\n\ndef eager():\n    from eager import Eager\n\n    return Eager\n"
     assert fix_files(project, "train") == project
+
+
+@pytest.mark.parametrize("base", ["Tagger", "Between"])
+def test_a_method_that_a_third_file_overrides_is_not_asked(base: str) -> None:
+    """The subclass's own forward would not take the parameter: the mean that it gives is weighted as it is."""
+    between = "" if base == "Tagger" else f"class {base}(Tagger):\n    pass\n\n"
+    heir = (
+        f"class Heir({base}):\n    def forward(self, words, tags=None):\n        return super().forward(words, tags)\n"
+    )
+    project = {**PROJECTS["loss_in_forward"], "heirs": f"from model import Tagger\n{between}{heir}"}
+    made = fix_files(project, unsafe=True)
+    assert made["model"] == project["model"]
+    errors, _ = run(made, 4, batches())
+    assert max(errors) < PARITY

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainingArguments
 
 import gafixer.patch
 from gafixer.parity.figures import relative_error
 from tests.patch import tiny
-from tests.patch.rank_worker import RANKS, InOrder
+from tests.patch.rank_worker import InOrder, one_update, rows
 
 
 class Plain(InOrder):
@@ -39,19 +38,11 @@ def weights(model: Any) -> torch.Tensor:
 def error(model: Any, batch: dict[str, torch.Tensor], steps: int, stage: int) -> float:
     """How far one step's gradient is from the whole batch's."""
     right, _ = tiny.reference(model, batch)
-    rows = [{name: value[row] for name, value in batch.items()} for row in range(8)]
     before = weights(model)
     with tempfile.TemporaryDirectory() as folder:
-        settings = TrainingArguments(
-            output_dir=folder,
-            per_device_train_batch_size=8 // RANKS // steps,
-            gradient_accumulation_steps=steps,
-            max_steps=1,
-            max_grad_norm=0.0,
-            save_strategy="no",
-            report_to=[],
-            disable_tqdm=True,
-            use_cpu=True,
+        settings = one_update(
+            folder,
+            steps,
             ddp_backend="gloo",
             learning_rate=1.0,
             lr_scheduler_type="constant",
@@ -62,7 +53,7 @@ def error(model: Any, batch: dict[str, torch.Tensor], steps: int, stage: int) ->
                 "zero_allow_untested_optimizer": True,
             },
         )
-        Plain(model=model, args=settings, train_dataset=rows).train()
+        Plain(model=model, args=settings, train_dataset=rows(batch)).train()
     return relative_error(before - weights(model), right)
 
 

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor
-from transformers import TrainingArguments
 
 import gafixer.patch
 from gafixer.parity.figures import relative_error
 from tests.patch import tiny
-from tests.patch.rank_worker import RANKS, InOrder
+from tests.patch.rank_worker import InOrder, one_update, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,25 +78,13 @@ def error(build: Any, batch: dict[str, torch.Tensor], kind: str) -> float:
     model = build()
     names = [name for name, _ in model.named_parameters()]
     right, _ = tiny.reference(model, batch)
-    rows = [{name: value[row] for name, value in batch.items()} for row in range(8)]
     with tempfile.TemporaryDirectory() as folder:
-        settings = TrainingArguments(
-            output_dir=folder,
-            per_device_train_batch_size=8 // RANKS // STEPS,
-            gradient_accumulation_steps=STEPS,
-            max_steps=1,
-            max_grad_norm=0.0,
-            save_strategy="no",
-            report_to=[],
-            disable_tqdm=True,
-            use_cpu=True,
-            remove_unused_columns=False,
-        )
+        settings = one_update(folder, STEPS, remove_unused_columns=False)
         assert settings.device.type == "cpu"  # reading it makes the process group
         model = sharded(model, kind)
         optimizer = Keep(model, names)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
-        AsItIs(model=model, args=settings, train_dataset=rows, optimizers=(optimizer, scheduler)).train()
+        AsItIs(model=model, args=settings, train_dataset=rows(batch), optimizers=(optimizer, scheduler)).train()
     assert optimizer.caught is not None
     return relative_error(optimizer.caught, right)
 
