@@ -53,6 +53,7 @@ _RELEVANT = re.compile(
     r"loss|backward|\.step\(|zero_grad|clip_grad|\.grad\b|criterion|cross_entropy|nll|\.mean\(|\.sum\(|\bsum\(|scaler"
     r"|all_reduce|gather\(|Accelerator\(|Fabric\(|optim\.|accum|yield|train|ignore_index|-100|super\(\)\."
 )
+_OWN_CALL = re.compile(r"\bself\.(\w+)\(")
 #: Class methods that make an object: of a project class that inherits them, it is one of that class.
 _MAKES = re.compile(r"from_|_from_|load_from")
 #: A function longer than this is followed only if it trains.
@@ -221,6 +222,7 @@ def is_relevant(run: Interpreter, func: Func) -> bool:
     if isinstance(func.node, ast.Lambda):
         return True
     if func.key not in run.relevant:
+        run.relevant[func.key] = False  # where functions call each other, what one of them says holds
         run.relevant[func.key] = _is_relevant(run, func)
     return run.relevant[func.key]
 
@@ -233,7 +235,15 @@ def _is_relevant(run: Interpreter, func: Func) -> bool:
     body = "\n".join(module.line(row) for row in rows)
     if len(rows) > _LONG:
         return ".backward" in body or "loss" in body
-    return _RELEVANT.search(body) is not None or run.declared.mentioned(body)
+    return _RELEVANT.search(body) is not None or run.declared.mentioned(body) or _calls_relevant(run, func, body)
+
+
+def _calls_relevant(run: Interpreter, func: Func, body: str) -> bool:
+    """Whether a method whose own words say nothing calls one of its object that matters."""
+    if not isinstance(func.bound, Instance):
+        return False
+    methods = (run.names.method(func.bound.cls, name) for name in dict.fromkeys(_OWN_CALL.findall(body)))
+    return any(method is not None and is_relevant(run, method) for method in methods)
 
 
 def instance(

@@ -106,7 +106,7 @@ class _Change(cst.CSTTransformer):
             case Remove(spot=spot):
                 self._removed.add(self._locate.statement(spot))
             case Insert(spot=spot, where=where, code=code, rank=rank):
-                new = cst.parse_statement(code, self._config)
+                new = _with_bare_lines(cst.parse_statement(code, self._config))
                 self._beside[self._locate.statement(spot)].append((where, rank, spot.row, new))
             case Move(spot=spot, anchor=anchor, where=where, rank=rank):
                 name = f"{_STASH}{len(self._moved)}"
@@ -257,6 +257,12 @@ def _operand(node: cst.BaseExpression, keep: Operand) -> cst.BaseExpression:
     if node.lpar and not kept.lpar and isinstance(kept, cst.BinaryOperation | cst.UnaryOperation | cst.IfExp):
         kept = kept.with_changes(lpar=node.lpar, rpar=node.rpar)
     return kept
+
+
+def _with_bare_lines(node: Statement) -> Statement:
+    """A statement whose blank lines above hold nothing."""
+    lines = [line if line.comment is not None else line.with_changes(indent=False) for line in node.leading_lines]
+    return node.with_changes(leading_lines=lines)
 
 
 def _apart(node: Statement, lines: int) -> Statement:

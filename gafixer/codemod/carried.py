@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Function, Tree
 
-__all__ = ["COUNT", "carried"]
+__all__ = ["COUNT", "bases", "carried", "is_method"]
 
 #: What the object calls the items of its last microbatch.
 COUNT = "self._items"
@@ -30,9 +30,9 @@ def carried(tree: Tree, other: Tree, node: ast.expr, home: Function, count: str)
     """
     method, owner, runner = other.function_of(node), other.class_of(node), tree.class_of(home)
     statement = other.statement_of(node)
-    if owner is None or runner is None or not (_is_method(owner, method) and _is_method(runner, home)):
+    if owner is None or runner is None or not (is_method(owner, method) and is_method(runner, home)):
         raise DeclinedError("the loss is computed behind several calls")
-    if not ((other is tree and owner is runner) or runner.name in _bases(owner)):
+    if not ((other is tree and owner is runner) or runner.name in bases(owner)):
         raise DeclinedError("the loss is computed by another object than runs backward")
     if other is not tree and tree.beside(other.path) is None:
         raise DeclinedError(f"the loss is computed in {other.path}, which is not among the files that are scanned")
@@ -54,7 +54,7 @@ def carried(tree: Tree, other: Tree, node: ast.expr, home: Function, count: str)
     )
 
 
-def _is_method(cls: ast.ClassDef, function: object) -> bool:
+def is_method(cls: ast.ClassDef, function: object) -> bool:
     """Whether a function is one of a class's own, which calls its object `self`."""
     if not isinstance(function, ast.FunctionDef) or not any(function is own for own in cls.body):
         return False
@@ -62,5 +62,6 @@ def _is_method(cls: ast.ClassDef, function: object) -> bool:
     return first is not None and first.arg == "self" and not function.decorator_list
 
 
-def _bases(cls: ast.ClassDef) -> set[str]:
+def bases(cls: ast.ClassDef) -> set[str]:
+    """The names of a class's bases, without their modules."""
     return {(spelled(base) or "").rpartition(".")[2] for base in cls.bases}

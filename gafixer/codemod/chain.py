@@ -171,6 +171,11 @@ def _value(statement: ast.stmt, name: str) -> ast.expr | None:
             return value
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
             return next(v for t, v in zip(targets, values, strict=True) if spelled(t) == name)
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Name() as whole) if all(
+            isinstance(t, ast.Name) for t in targets
+        ):
+            position = next(i for i, t in enumerate(targets) if spelled(t) == name)
+            return ast.copy_location(ast.Subscript(whole, ast.Constant(position), ast.Load()), whole)
         case _:
             return None
 

@@ -12,12 +12,12 @@ from gafixer.analysis.windows import Shape
 from gafixer.codemod.helper import NAME
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Helper, Insert, Where
+from gafixer.codemod.switches import in_body
 from gafixer.codemod.text import indent, widest
 from gafixer.codemod.window import Layout, event_statement, first_of, parameters
 
 if TYPE_CHECKING:
     from gafixer.analysis.site import Site
-    from gafixer.codemod.loss import Summed
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree
 
@@ -32,9 +32,9 @@ class Names:
     own: str
 
 
-def dividing(tree: Tree, site: Site, place: Layout, loss: Summed, names: Names, helper: Helper) -> set[Part]:
+def dividing(tree: Tree, site: Site, place: Layout, node: ast.AST, names: Names, helper: Helper) -> set[Part]:
     """Start the count, divide by it before the step, start it anew; the same where a flush steps."""
-    given = parameters(tree, site, place, loss.node)
+    given = parameters(tree, site, place, node)
     accelerator = _accelerator(tree, place) if helper is Helper.ACCELERATE else ""
     divide = _fitted(tree, place, f"{accelerator}{given}, {names.window}")
     parts: set[Part] = set()
@@ -70,7 +70,7 @@ def _in_block(tree: Tree, site: Site, place: Layout, divide: str, names: Names) 
         raise DeclinedError("the guard of the step is not a plain condition")
     # Where backward itself runs in this block, only what follows it may touch the gradients.
     block = place.guarded
-    inside = tree.within(place.backward, block)
+    inside = None if place.apart else tree.within(place.backward, block)
     first = block[0]
     if inside is not None:
         after = [s for s in block if s.lineno > inside.lineno]
@@ -122,6 +122,8 @@ def _accelerator(tree: Tree, place: Layout) -> str:
 
 def _start(tree: Tree, site: Site, place: Layout, names: Names) -> set[Part]:
     """The count begins where the gradients do: they are cleared before an epoch, or once before all."""
+    if place.apart and place.shared is not None:
+        return set(in_body(tree, place.shared, f"{names.window.removeprefix('self.')} = 0"))
     if place.shared is not None:
         return _start_in_init(tree, place.shared, names)
     if place.called is not None:

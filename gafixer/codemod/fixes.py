@@ -184,7 +184,7 @@ class Fixer:
             return Tree(new[path], path) if path in new else self._tree.beside(path)
 
         after = Fixer(
-            Tree(new[own], own, beside),
+            Tree(new[own], own, beside, self._tree.derived),
             self._settings,
             lambda texts: self._scan({**new, **texts}),
             self._target,
@@ -214,26 +214,28 @@ class Fixer:
         return self._made[plan]
 
     def _rewritten(self, plan: Plan) -> Texts:
-        from gafixer.codemod.apply import rewrite
-
         own = frozenset(part for part in plan.parts if part.spot.path == self._tree.path)
-        made = {self._tree.path: self._own(replace(plan, parts=own))}
+        made = {self._tree.path: self._file(self._tree, replace(plan, parts=own))}
         for path in sorted({part.spot.path for part in plan.parts - own}):
-            made[path] = rewrite(self._of(path), [part for part in plan.parts if part.spot.path == path])
+            parts = frozenset(part for part in plan.parts if part.spot.path == path)
+            other = replace(plan, parts=parts, functions=(), imports=(), uses=())
+            made[path] = self._file(self._of(path), other)
         return made
 
-    def _own(self, plan: Plan) -> str:
+    def _file(self, tree: Tree, plan: Plan) -> str:
+        """A file after its parts, with the helper where they call it."""
         from gafixer.codemod.apply import rewrite
 
-        if plan.helper is not None and present(self._tree) not in {None, plan.helper}:
+        helper = plan.helper if _calls_helper(plan) else None
+        if helper is not None and present(tree) not in {None, helper}:
             raise DeclinedError("the file has another form of the helper")
         if self._settings.helpers is Helpers.IMPORT and not any(isinstance(part, Rewrite) for part in plan.parts):
             parts, line = imported(plan)
-            return rewrite(self._tree, parts, (), 1, (*((line,) if line else ()), *plan.uses))
-        top = added(plan.helper, self._tree) if plan.helper is not None else Added()
-        functions = (*top.functions, *(text for text in plan.functions if not _defined(self._tree, text)))
+            return rewrite(tree, parts, (), 1, (*((line,) if line else ()), *plan.uses))
+        top = added(helper, tree) if helper is not None else Added()
+        functions = (*top.functions, *(text for text in plan.functions if not _defined(tree, text)))
         imports = dict.fromkeys((*top.imports, *plan.imports, *plan.uses))
-        return rewrite(self._tree, plan.parts, functions, _first_use(plan), tuple(imports))
+        return rewrite(tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
     def _check(self, new: Texts, expected: Counter[str]) -> Counter[str]:
         """All of it compiles; what is said of it beyond what is expected.
@@ -249,6 +251,12 @@ class Fixer:
         except (SyntaxError, ValueError) as error:
             raise DeclinedError("the result does not compile") from error
         return Counter(f.code for f in self._scan(new)[1]) - expected
+
+
+def _calls_helper(plan: Plan) -> bool:
+    """Whether what a plan writes into a file calls the function that divides."""
+    written = [part.code for part in plan.parts if isinstance(part, Insert | Replace | Rewrite)]
+    return any(NAME in code for code in (*written, *plan.functions))
 
 
 def _defined(tree: Tree, function: str) -> bool:

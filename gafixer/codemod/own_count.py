@@ -173,7 +173,8 @@ def _weights(scope: Scope, made: Criterion, weight: ast.expr) -> str:
                 case _:
                     return _setting(scope, made, weight, "weight")
         case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _PLACED:
-            return f"{_weights(scope, made, inner).removesuffix(_THERE)}{_THERE}"
+            weights = _weights(scope, made, inner).removesuffix(_THERE)
+            return weights if weights.endswith("device=targets.device)") else f"{weights}{_THERE}"
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="tensor")) if _is_list(weight):
             return f"torch.tensor({unparsed(weight.args[0])}, device=targets.device)"
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from gafixer.codemod.dividing import Names, dividing
 from gafixer.codemod.division import dropped
 from gafixer.codemod.loss import merged, spot_of, summed
 from gafixer.codemod.plan import DeclinedError, Helper, Insert, Part, Plan, Replace, Unwrap, Where
+from gafixer.codemod.spread import Stepping, stepping
+from gafixer.codemod.tree import spelled
 from gafixer.codemod.window import Layout, event_statement, layout, parameters
 from gafixer.findings import Applicability
 
@@ -43,13 +46,19 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     Raises:
         DeclinedError: something that it needs is not in sight.
     """
-    place = layout(tree, site)
+    place = layout(tree, site, spread=True)
+    apart = stepping(tree, site, place)
+    if apart is not None:
+        shared = tree.class_of(place.home) if apart.called is None else None
+        place = replace(place, step=place.backward, shared=shared)
     _refuse(site, place)
     counted = _alone(site, peers)
     divisions = _divisions(site)
     losses = _losses(tree, site, place)
     boxed = losses[0].boxed
     names = _names(tree, place)
+    if apart is not None and apart.called is not None:
+        names = replace(names, window=_names(apart.tree, apart.place).window)
     if any(loss.counting for loss in losses):
         _at_backward(tree, place, divisions)
         names = replace(names, own=COUNT)
@@ -62,7 +71,7 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     parts |= told
     own = boxed or bool(told) or len({loss.count for loss in losses}) > 1
     if counted is None:
-        parts |= _counting(tree, site, place, losses, names, own=own)
+        parts |= _counting(tree, site, place, losses, names, apart, own=own)
     else:
         parts |= _counted_before(tree, site, place, losses, names, counted, own=own)
     if alias is not None:
@@ -70,11 +79,30 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     elif boxed:
         parts = _multiplied(tree, site, place, parts, names.own)
     helper = _helper(site)
-    if counted is None:
-        parts |= dividing(tree, site, place, losses[0], names, helper)
-    assumed = "; ".join(dict.fromkeys(loss.assumed for loss in losses if loss.assumed))
+    if apart is not None:
+        parts |= _divided_there(site, apart, names, helper)
+    elif counted is None:
+        parts |= dividing(tree, site, place, losses[0].node, names, helper)
+    said = [loss.assumed for loss in losses if loss.assumed]
+    if apart is not None and apart.called is not None:
+        said.append(f"that nobody else calls `{apart.called.function.name}`")
+    assumed = "; ".join(dict.fromkeys(said))
     applicability = Applicability.SAFE if not assumed and not _has_head(site) else Applicability.UNSAFE
     return Plan(frozenset(parts), applicability, _message(assumed), helper)
+
+
+def _divided_there(site: Site, apart: Stepping, names: Names, helper: Helper) -> set[Part]:
+    """Divide the gradients in the file that steps.
+
+    Raises:
+        DeclinedError: its class has a count of that name, or doesn't know who goes backward.
+    """
+    if helper is Helper.ACCELERATE:
+        raise DeclinedError("Accelerate steps in another file")
+    owner = apart.place.shared
+    if owner is not None and names.window in {spelled(node) for node in ast.walk(owner)}:
+        raise DeclinedError(f"the object has a `{names.window}` of its own")
+    return dividing(apart.tree, site, apart.place, apart.place.backward, names, helper)
 
 
 def _message(assumed: str) -> str:
@@ -204,8 +232,17 @@ def _at_backward(tree: Tree, place: Layout, divisions: Sequence[Division]) -> No
     """
     for division in divisions:
         here = next(iter(tree.at(division.spot)), None) if division.spot is not None else None
-        if here is None or tree.function_of(here) is not place.home:
+        if here is None or not (tree.function_of(here) is place.home or _is_handed(tree, here, place)):
             raise DeclinedError("the loss is computed and divided far from backward")
+
+
+def _is_handed(tree: Tree, node: ast.AST, place: Layout) -> bool:
+    """Whether a value goes nowhere but into the method that runs backward."""
+    match tree.parent(node):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=attr), args=args):
+            return attr == getattr(place.home, "name", "") and any(node is argument for argument in args)
+        case _:
+            return False
 
 
 def _makes_the_mean(term: LossTerm) -> bool:
@@ -231,7 +268,16 @@ def _helper(site: Site) -> Helper:
 # -- counting --------------------------------------------------------------------------------------------------------
 
 
-def _counting(tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], names: Names, *, own: bool) -> set[Part]:
+def _counting(
+    tree: Tree,
+    site: Site,
+    place: Layout,
+    losses: Sequence[Summed],
+    names: Names,
+    apart: Stepping | None,
+    *,
+    own: bool,
+) -> set[Part]:
     """Count beside backward, so that what skips backward is not counted."""
     anchor = _anchor(tree, site, place)
     if not tree.alone(anchor):
@@ -244,9 +290,25 @@ def _counting(tree: Tree, site: Site, place: Layout, losses: Sequence[Summed], n
         where = (spot_of(tree, anchor), Where.BEFORE) if inside else (spot_of(tree, made), Where.AFTER)
         lines = told_twice(f"{names.own} = {loss.count}", tree.taken(place.home))
         parts |= {Insert(*where, line, rank - len(lines)) for rank, line in enumerate(lines, 1)}
+    if apart is not None and apart.called is not None:
+        _refuse_skipped(tree, place, anchor)
+        return {*parts, apart.counted(tree, place.backward, names.window, losses[0].count)}
     value = names.own if own else losses[0].count
     parts.add(Insert(spot_of(tree, anchor), Where.BEFORE, f"{names.window} += {value}", 1))
     return parts
+
+
+def _refuse_skipped(tree: Tree, place: Layout, anchor: ast.stmt) -> None:
+    """Who counts before a call counts what the call leaves out, too.
+
+    Raises:
+        DeclinedError: the function may leave a microbatch out.
+    """
+    outer = itertools.takewhile(lambda node: node is not place.home, tree.around(anchor))
+    leaves = (ast.Return, ast.Raise)
+    early = [n for n in ast.walk(place.home) if isinstance(n, leaves) and n.lineno < anchor.lineno]
+    if early or any(isinstance(node, ast.If | ast.For | ast.While) for node in outer if node is not anchor):
+        raise DeclinedError("the function that goes backward may leave a microbatch out")
 
 
 def _counted_before(

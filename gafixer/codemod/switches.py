@@ -9,7 +9,7 @@ from gafixer.analysis import requirements
 from gafixer.codemod.loss import spot_of
 from gafixer.codemod.plan import DeclinedError, Insert, Where
 from gafixer.codemod.text import indent
-from gafixer.codemod.tree import spelled
+from gafixer.codemod.tree import is_docstring, spelled
 from gafixer.data.transformers import Division
 
 if TYPE_CHECKING:
@@ -115,5 +115,6 @@ def in_body(tree: Tree, cls: ast.ClassDef, code: str) -> frozenset[Part]:
         else:
             break
     if last is not None:
-        return frozenset({Insert(spot_of(tree, last), Where.AFTER, code)})
+        # What follows a docstring stands apart from it.
+        return frozenset({Insert(spot_of(tree, last), Where.AFTER, f"\n{code}" if is_docstring(last) else code)})
     return frozenset({Insert(spot_of(tree, cls.body[0]), Where.BEFORE, code)})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.values import Spot
     from gafixer.codemod.tree import Function
 
-__all__ = ["Layout", "event_statement", "first_of", "layout", "models", "parameters"]
+__all__ = ["Layout", "event_statement", "first_of", "guarded", "layout", "loop_of", "models", "parameters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Layout:
     `home` is the function that runs backward, `loop` the loop over microbatches where it is in sight, `guard` the
     condition of the step and `guarded` the block that it guards (for ``if not ...: continue``, what follows), `step`
     the statement that steps or leads to the step. `shared` is the class whose methods have these, if it is not one
-    function that has them all. `called` is set for a function that an engine calls for every microbatch: itself.
+    function that has them all. `called` is set for a function that an engine calls for every microbatch: itself. What
+    steps `apart` from backward, in another file, has its step in the place of that.
     """
 
     home: Function
@@ -38,10 +39,11 @@ class Layout:
     step: ast.stmt | None
     shared: ast.ClassDef | None = None
     called: ast.FunctionDef | None = None
+    apart: bool = False
 
 
-def layout(tree: Tree, site: Site) -> Layout:
-    """The statements of a site's window.
+def layout(tree: Tree, site: Site, *, spread: bool = False) -> Layout:
+    """The statements of a site's window; of one that is `spread` over functions those alone that go backward.
 
     Raises:
         DeclinedError: they are spread over files or unrelated functions.
@@ -52,8 +54,8 @@ def layout(tree: Tree, site: Site) -> Layout:
     backward = tree.statement_of(call)
     assert backward is not None
     home = tree.function_of(call)
-    loop = _loop(tree, site)
-    guard, guarded = _guarded(tree, site)
+    loop = loop_of(tree, site)
+    guard, block = guarded(tree, site)
     inside = tree.function_of(guard if guard is not None else loop if loop is not None else backward)
     step = event_statement(tree, site.window.step, inside) if site.window.step is not None else None
     shared = called = None
@@ -65,10 +67,12 @@ def layout(tree: Tree, site: Site) -> Layout:
     elif apart or any(tree.function_of(n) is not home for n in places) or (loop is None and guard is not None):
         shared = tree.class_of(backward)
         if shared is None or not places or any(tree.class_of(n) is not shared for n in places):
+            if spread and places and isinstance(home, ast.FunctionDef):
+                return Layout(home, backward, call, None, None, None, None)
             raise DeclinedError("the window is spread over several functions")
         if loop is not None and tree.class_of(loop) is not shared:
             loop = None  # whoever calls the method: what it counts lives in the object
-    return Layout(home, backward, call, loop, guard, guarded, step, shared, called)
+    return Layout(home, backward, call, loop, guard, block, step, shared, called)
 
 
 def _is_called(tree: Tree, site: Site, home: Function) -> bool:
@@ -78,13 +82,14 @@ def _is_called(tree: Tree, site: Site, home: Function) -> bool:
     return engine and isinstance(home, ast.FunctionDef) and not isinstance(tree.parent(home), ast.ClassDef)
 
 
-def _loop(tree: Tree, site: Site) -> ast.For | ast.While | None:
+def loop_of(tree: Tree, site: Site) -> ast.For | ast.While | None:
+    """The loop over microbatches, where a file has it."""
     if site.window.loop is None:
         return None
     return next((n for n in tree.at(site.window.loop.spot) if isinstance(n, ast.For | ast.While)), None)
 
 
-def _guarded(tree: Tree, site: Site) -> tuple[ast.If | None, list[ast.stmt] | None]:
+def guarded(tree: Tree, site: Site) -> tuple[ast.If | None, list[ast.stmt] | None]:
     """The condition of the step, and the block that it guards."""
     guard = site.window.guard
     if guard is None or site.window.step is None:

@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LOOPS", "batches", "run"]
+__all__ = ["ASSUMING", "LOOPS", "batches", "run"]
 
 WORDS, TAGS = 11, 5
 Batch = tuple[Tensor, Tensor]
@@ -327,6 +327,41 @@ class Trainer:
 def train(model, loader, optimizer, steps):
     Trainer(model, optimizer, steps).train(loader)
 """,
+    "a_function_for_each_microbatch": """
+def step_backward(model, batch, steps):
+    x, y = batch
+    logits = model(x)
+    loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=IGNORED)
+    loss = loss / steps
+    loss.backward()
+    return loss.item() * steps
+
+
+def train(model, loader, optimizer, steps):
+    reported = []
+    for i, batch in enumerate(loader, 1):
+        reported.append(step_backward(model, batch, steps))
+        if i % steps == 0 or i == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+    return reported
+""",
+    "a_function_for_each_microbatch_of_a_window": """
+def step_backward(model, x, y, steps):
+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
+    (loss / steps).backward()
+    return loss.detach()
+
+
+def train(model, loader, optimizer, steps):
+    batches = iter(loader)
+    for _ in range(len(loader) // steps):
+        for _ in range(steps):
+            x, y = next(batches)
+            step_backward(model, x, y, steps)
+        optimizer.step()
+        optimizer.zero_grad()
+""",
     "decorated": """
 def averaged(loss_function):
     def wrapper(logits, y, steps):
@@ -349,8 +384,10 @@ def train(model, loader, optimizer, steps):
             optimizer.zero_grad()
 """,
 }
+#: Loops whose fix assumes something.
+ASSUMING = {"a_function_for_each_microbatch", "a_function_for_each_microbatch_of_a_window"}
 #: Loops that step whole windows only.
-WHOLE = {"nested", "methods"}
+WHOLE = {"nested", "methods", "a_function_for_each_microbatch_of_a_window"}
 
 
 def batches(count: int = 10) -> list[Batch]:

@@ -111,6 +111,49 @@ def train(model, loader, optimizer, steps):
     return trainer.reported
 """
 
+_STEPPING = """\
+class Stepping:
+    \"\"\"Steps when enough batches were seen.\"\"\"
+
+    def maybe_step(self, position, last):
+        if position % self.steps == 0 or position == last:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+"""
+_LOOP = """\
+class Loop:
+    def fit(self, loader):
+        for i, batch in enumerate(loader, 1):
+            self.reported.append(self.microbatch(batch))
+            self.maybe_step(i, len(loader))
+"""
+_TRAINER = """\
+from loop import Loop
+from stepping import Stepping
+from torch import nn
+
+
+class Trainer(Loop, Stepping):
+    def __init__(self, model, optimizer, steps):
+        self.model = model
+        self.optimizer = optimizer
+        self.steps = steps
+        self.criterion = nn.CrossEntropyLoss(ignore_index=-100)
+        self.reported = []
+
+    def microbatch(self, batch):
+        x, y = batch
+        loss = self.criterion(self.model(x)[0].flatten(0, 1), y.flatten())
+        (loss / self.steps).backward()
+        return loss.item()
+
+
+def train(model, loader, optimizer, steps):
+    trainer = Trainer(model, optimizer, steps)
+    trainer.fit(loader)
+    return trainer.reported
+"""
+
 #: The module that has the finding, where that isn't `train`.
 OWN = {"loss_in_a_subclass": "base"}
 
@@ -119,6 +162,15 @@ PROJECTS = {
         "model": _MODEL,
         "base": _BASE,
         "train": f"import torch.nn.functional as F\nfrom base import Trainer\n\n\n{_TAGGING}",
+    },
+    "step_in_a_mixin": {"model": _MODEL, "stepping": _STEPPING, "loop": _LOOP, "train": _TRAINER},
+    "step_in_a_mixin_and_backward_in_a_method": {
+        "model": _MODEL,
+        "stepping": _STEPPING,
+        "loop": _LOOP,
+        "train": _TRAINER.replace("(loss / self.steps).backward()", "self.backward(loss / self.steps)").replace(
+            "\n\ndef train", "\n    def backward(self, loss):\n        loss.backward()\n\n\ndef train"
+        ),
     },
     "loss_in_a_third_method": {
         "model": _MODEL,

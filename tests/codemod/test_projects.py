@@ -49,6 +49,8 @@ def test_changes_the_file_of_the_loss_but_where_it_can_be_asked(name: str) -> No
         "loss_in_a_subclass": {"base"},
         "loss_in_a_third_method": set(),
         "parameter_there_already": set(),
+        "step_in_a_mixin": {"stepping"},
+        "step_in_a_mixin_and_backward_in_a_method": {"stepping"},
     }
     assert changed == {"train"} | others.get(name, {"model"})
 
@@ -98,6 +100,46 @@ def tagging_loss(model, words, tags, whole=True):
     assert made["losses"] == project["losses"]
     errors, _ = run(made, 4, batches())
     assert max(errors) < PARITY
+
+
+def test_a_class_with_the_step_of_a_changed_mixin_goes_on_as_before() -> None:
+    other = """\
+from loop import Loop
+from stepping import Stepping
+
+
+class Squares(Loop, Stepping):
+    def __init__(self, model, optimizer, steps):
+        self.model, self.optimizer, self.steps, self.reported = model, optimizer, steps, []
+
+    def microbatch(self, batch):
+        loss = self.model(batch[0])[0].square().mean() / self.steps
+        loss.backward()
+        self.reported.append(next(self.model.parameters()).grad.norm().item())
+        return loss.item()
+
+
+def train(model, loader, optimizer, steps):
+    trainer = Squares(model, optimizer, steps)
+    trainer.fit(loader)
+    return trainer.reported
+"""
+    project = PROJECTS["step_in_a_mixin"]
+    loader = batches(8)
+    _, said = run({**project, "train": other}, 4, loader)
+    _, says = run({**project, "train": other, "stepping": dict(_fixed("step_in_a_mixin"))["stepping"]}, 4, loader)
+    assert len(says) == 16
+    assert says == pytest.approx(said, rel=PARITY)
+
+
+def test_a_subclass_that_steps_by_itself_keeps_its_base_class_as_it_is() -> None:
+    project = {
+        **PROJECTS["step_in_a_mixin"],
+        "eager": "from train import Trainer\n\n\nclass Eager(Trainer):\n"
+        "    def maybe_step(self, position, last):\n        self.optimizer.step()\n",
+    }
+    project["train"] += "\n\ndef eager():\n    from eager import Eager\n\n    return Eager\n"
+    assert fix_files(project, "train") == project
 
 
 @pytest.mark.parametrize("base", ["Tagger", "Between"])

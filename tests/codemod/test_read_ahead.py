@@ -70,7 +70,15 @@ def test_only_on_request(name: str) -> None:
 
 #: Backward, count and step stand in several functions, windows don't end by a guard in the loop, or the loss is one of
 #: several: not read ahead.
-OUT_OF_SIGHT = {"nested", "two_arms", "methods", "two_losses"}
+OUT_OF_SIGHT = {
+    "nested",
+    "two_arms",
+    "methods",
+    "two_losses",
+    "a_method_called_train",
+    "a_function_for_each_microbatch",
+    "a_function_for_each_microbatch_of_a_window",
+}
 
 
 @pytest.mark.parametrize("name", [name for name in PLAIN if name not in OUT_OF_SIGHT])

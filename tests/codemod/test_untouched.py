@@ -46,6 +46,46 @@ def train(model, loader, optimizer, steps):
 """,
         "several losses",
     ),
+    "a_function_that_may_skip": (
+        """
+def microbatch(model, x, y, steps):
+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
+    if not torch.isfinite(loss):
+        return
+    loss.backward()
+
+
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader, 1):
+        microbatch(model, x, y, steps)
+        if i % steps == 0 or i == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "may leave a microbatch out",
+    ),
+    "a_function_of_two_loops": (
+        """
+def microbatch(model, x, y, steps):
+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100) / steps
+    loss.backward()
+
+
+def warm_up(model, loader, optimizer):
+    for x, y in loader:
+        microbatch(model, x, y, 1)
+        optimizer.step()
+
+
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader, 1):
+        microbatch(model, x, y, steps)
+        if i % steps == 0 or i == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+        "several",
+    ),
     "a_wrapper_of_two_losses": (
         """
 def scaled(loss_function, factor):
