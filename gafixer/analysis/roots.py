@@ -12,7 +12,7 @@ from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.names import Names, spelled
 from gafixer.analysis.values import ClassRef, Func, Instance
-from gafixer.data.frameworks import CALLS_WHAT_IT_IS_GIVEN, FRAMEWORK_CLASSES, IMPLICIT
+from gafixer.data.frameworks import CALLS_WHAT_IT_IS_GIVEN, FRAMEWORK_CLASSES, IMPLICIT, IMPLICIT_WORDS
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["Run", "runs"]
 
 _TRAINS = re.compile(rf"\bbackward\b|manual_backward|scaler\(|{IMPLICIT.pattern}")
+#: One of these stands in whatever it matches; that none does is known many times sooner.
+_TRAINING_WORDS = ("backward", "scaler(", *IMPLICIT_WORDS)
+
+
+def _trains(text: str) -> bool:
+    """Whether code may go backward, as far as its text tells."""
+    return any(word in text for word in _TRAINING_WORDS) and _TRAINS.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +90,14 @@ def _functions(module: Module) -> Iterator[_Root]:
 def _inherited(module: Module, project: Project) -> Iterator[_Root]:
     """Methods that classes of the module have from other modules of the project, where their own go backward."""
     for node in _definitions(module.statements()):
-        if not isinstance(node, ast.ClassDef) or not node.bases or not _TRAINS.search(_lines(node, module)):
+        if not isinstance(node, ast.ClassDef) or not node.bases or not _trains(_lines(node, module)):
             continue
         names = Names(project, module)
         cls = ClassRef(module.path, node.name, node)
         for parent in names.lineage(cls):
             if isinstance(parent, ClassRef) and parent.module != module.path and parent.name not in FRAMEWORK_CLASSES:
                 for inner in parent.node.body:
-                    if isinstance(inner, ast.FunctionDef) and not _TRAINS.search(ast.dump(inner)):
+                    if isinstance(inner, ast.FunctionDef) and not _trains(ast.dump(inner)):
                         yield _Root(inner, node, parent)
 
 
@@ -106,11 +113,11 @@ def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _training(module: Module, project: Project, roots: list[_Root], calls: _Calls) -> list[_Root]:
     """The roots whose text goes backward, or calls by name something that does."""
-    direct = [r for r in roots if r.owner is None and _TRAINS.search(_text(r, module))]
+    direct = [r for r in roots if r.owner is None and _trains(_text(r, module))]
     names = {r.node.name for r in direct if r.node is not None} | set(_imported_training(module, project))
     found = list(direct)
     for _ in range(4):
-        more = [r for r in roots if r not in found and names & calls.names(r)]
+        more = [r for r in roots if r not in found and calls.may_call(r, names) and names & calls.names(r)]
         if not more:
             break
         found += more
@@ -132,9 +139,9 @@ def _imported_training(module: Module, project: Project) -> Iterator[str]:
 
 def _training_names(module: Module) -> frozenset[str]:
     """What a module defines that goes backward, as far as its text tells."""
-    if not _TRAINS.search(module.source):
+    if not _trains(module.source):
         return frozenset()
-    return frozenset(block.name for block in module.blocks if block.name and _TRAINS.search(block.text))
+    return frozenset(block.name for block in module.blocks if block.name and _trains(block.text))
 
 
 def _text(root: _Root, module: Module) -> str:
@@ -163,8 +170,10 @@ def _is_handed(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef) and any(isinstance(d, ast.Attribute) for d in decorators)
 
 
-def _lines(node: ast.stmt, module: Module) -> str:
-    return "\n".join(module.line(row) for row in range(node.lineno, (node.end_lineno or node.lineno) + 1))
+def _lines(node: ast.stmt, module: Module, *, decorated: bool = False) -> str:
+    """The text of a statement; of a definition with its decorators, where these are wanted."""
+    above = [d.lineno for d in getattr(node, "decorator_list", ())] if decorated else []
+    return module.text(min([node.lineno, *above]), node.end_lineno or node.lineno)
 
 
 class _Calls:
@@ -174,6 +183,13 @@ class _Calls:
         self._module = module
         self._names: dict[_Root, frozenset[str]] = {}
         self._rows: dict[_Root, frozenset[int]] = {}
+
+    def may_call(self, root: _Root, names: set[str]) -> bool:
+        """Whether a root may call one of these, as far as the text of its module tells."""
+        if root.owner is not None or root.node is None:
+            return True
+        text = _lines(root.node, self._module, decorated=True)
+        return any(name in text for name in names)
 
     def names(self, root: _Root) -> frozenset[str]:
         """Names that a root calls, those of methods included."""

@@ -268,6 +268,11 @@ class Module:
             self._lines = self.source.split("\n")
         return self._lines[row - 1] if 0 < row <= len(self._lines) else ""
 
+    def text(self, first: int, last: int) -> str:
+        """The text of some lines, the last one without its end."""
+        self.line(1)
+        return "\n".join((self._lines or [])[first - 1 : last])
+
     def line_spot(self, position: int) -> Spot:
         """The line that holds a position of the source, without its indentation."""
         row = self.source.count("\n", 0, position) + 1
