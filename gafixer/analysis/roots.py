@@ -16,7 +16,7 @@ from gafixer.data.frameworks import CALLS_WHAT_IT_IS_GIVEN, FRAMEWORK_CLASSES, I
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
@@ -24,14 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "runs"]
 
-_TRAINS = re.compile(rf"\bbackward\b|manual_backward|scaler\(|{IMPLICIT.pattern}")
-#: One of these stands in whatever it matches; that none does is known many times sooner.
-_TRAINING_WORDS = ("backward", "scaler(", *IMPLICIT_WORDS)
+#: The word comes first: it is searched for as plain text.
+_BACKWARD = re.compile(r"backward(?:(?<=\bbackward)\b|(?<=manual_backward))")
 
 
 def _trains(text: str) -> bool:
     """Whether code may go backward, as far as its text tells."""
-    return any(word in text for word in _TRAINING_WORDS) and _TRAINS.search(text) is not None
+    return (
+        ("backward" in text and _BACKWARD.search(text) is not None)
+        or "scaler(" in text
+        or (any(word in text for word in IMPLICIT_WORDS) and IMPLICIT.search(text) is not None)
+    )
+
+
+#: Nodes that hold no expression.
+_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +103,16 @@ def _inherited(module: Module, project: Project) -> Iterator[_Root]:
         cls = ClassRef(module.path, node.name, node)
         for parent in names.lineage(cls):
             if isinstance(parent, ClassRef) and parent.module != module.path and parent.name not in FRAMEWORK_CLASSES:
+                other = names.modules[parent.module]
                 for inner in parent.node.body:
-                    if isinstance(inner, ast.FunctionDef) and not _trains(ast.dump(inner)):
+                    if isinstance(inner, ast.FunctionDef) and not _node_trains(inner, other):
                         yield _Root(inner, node, parent)
+
+
+def _node_trains(node: ast.FunctionDef, module: Module) -> bool:
+    """Whether the code of a function, comments left out, may go backward."""
+    text = _lines(node, module, decorated=True)
+    return any(word in text for word in ("backward", *IMPLICIT_WORDS)) and _trains(ast.dump(node))
 
 
 def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -205,7 +219,7 @@ class _Calls:
 
     def _walk(self, root: _Root) -> None:
         nodes = [root.node] if root.node is not None else self._module.once(_own_statements)
-        found = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Call)]
+        found = _calls_in(nodes)
         given = [argument for call in found if _last(call.func) in CALLS_WHAT_IT_IS_GIVEN for argument in call.args]
         self._names[root] = frozenset(_last(node) for node in (*(call.func for call in found), *given)) - {""}
         self._rows[root] = frozenset(
@@ -213,6 +227,23 @@ class _Calls:
             for call in found
             if isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "manual_backward"}
         )
+
+
+def _calls_in(nodes: Iterable[ast.AST]) -> list[ast.Call]:
+    """All calls below some nodes, in any order: `ast.walk` without what holds none."""
+    found = []
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                stack += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
+                stack.append(value)
+    return found
 
 
 def _last(node: ast.expr) -> str:
