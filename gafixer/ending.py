@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gafixer import files, terminal
+from gafixer.findings import Detail
 from gafixer.report.names import Names
 from gafixer.scan import Failure, Scanner
 
@@ -109,7 +110,11 @@ def _fix(result: Result, started: float) -> int:
         terminal.fixed(fixed, len(changed), done=False)
         _tell_loops(made, done=False)
         return WRONG if result.failures else FOUND if changed and not options.exit_zero else CLEAN
-    result.again([c.path for c in changed], Scanner(result.settings, result.paths, options.detail).path)
+    again = Scanner(result.settings, result.paths, options.told)
+    result.again([c.path for c in changed], again.path)
+    if options.told is not Detail.NOTHING:
+        left = {f.place.filename for f in result.shown()} - {c.path for c in changed}
+        result.detailed(sorted(left & set(result.paths)), again.path)
     if options.show_fixes:
         _show_fixes(fixed)
     if options.fix_only:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis import prefilter
 from gafixer.declared import NOTHING
-from gafixer.findings import Confidence, Detail, Finding, Place, Position, Severity, Span
+from gafixer.findings import Applicability, Confidence, Detail, Finding, Place, Position, Severity, Span
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.requirements import Target
@@ -172,13 +172,18 @@ def repair(
 
     first = Module.read(_name(path), path, source, whole=True)
     module, fixed, texts = first, list[Finding](), dict[str, str]()
+    seen: tuple[Sequence[Said], Sequence[Finding]] = _shown(module, project, settings)
     for _ in range(_MOST_ROUNDS):
-        new, mended = _round(module, Changed(project, texts), settings, accept)
+        if not seen[1]:
+            break
+        fixer = _fixer(module, Changed(project, texts), settings, Detail.PROSE)
+        new, mended = _round(module, fixer, seen, accept)
         if not mended:
             break
         fixed += mended
         texts |= new
         module = module.changed(texts[path])
+        seen = fixer.scanned(new) or _shown(module, Changed(project, texts), settings)
     others = ((name, project.editable(name), text) for name, text in texts.items() if name != path)
     made = tuple(Other(name, other.source, text) for name, other, text in others if other is not None)
     return Repaired(first.source, module.source, tuple(fixed), made) if fixed else None
@@ -247,16 +252,16 @@ _MOST_ROUNDS = 8
 
 
 def _round(
-    module: Module, project: Project, settings: Settings, accept: Callable[[Finding, bytes], bool]
+    module: Module,
+    fixer: Fixer,
+    seen: tuple[Sequence[Said], Sequence[Finding]],
+    accept: Callable[[Finding, bytes], bool],
 ) -> tuple[Texts, list[Finding]]:
     """The plans of all windows at once; where none is left, one window that needs more than one plan."""
-    said, shown = _shown(module, project, settings)
-    if not shown:
-        return {}, []
-    fixer = _fixer(module, project, settings)
+    said, shown = seen
     made = fixer.fixes(said, shown)
     offered = [dataclasses.replace(f, fix=made[f.code, f.place][0]) for f in shown if (f.code, f.place) in made]
-    taken = [f for f in offered if f.fix is not None and f.fix.edits and accept(f, module.source.encode())]
+    taken = [f for f in offered if _is_made(f) and accept(f, module.source.encode())]
     plans = dict.fromkeys(plan for f in taken if (plan := made[f.code, f.place][1]) is not None)
     new, applied = fixer.together(list(plans))
     if applied:
@@ -264,6 +269,11 @@ def _round(
     if not taken or taken[0].fix is None:
         return {}, []
     return fixer.edited(taken[0].fix.edits), [f for f in taken if f.fix == taken[0].fix]
+
+
+def _is_made(finding: Finding) -> bool:
+    """Whether a finding has a fix that is more than prose."""
+    return finding.fix is not None and finding.fix.applicability is not Applicability.DISPLAY
 
 
 def _fixer(module: Module, project: Project, settings: Settings, detail: Detail = Detail.EDITS) -> Fixer:

@@ -68,6 +68,10 @@ def accepted(finding: Finding, *, unsafe: bool) -> bool:
     )
 
 
+def _accepted(finding: Finding, settings: Hierarchy) -> bool:
+    return accepted(finding, unsafe=settings.of(finding.place.filename).unsafe_fixes)
+
+
 def change(
     source: bytes,
     path: str,
@@ -149,7 +153,7 @@ def repair(
     keep: bool,
     turn: Sequence[str] = (),
 ) -> tuple[list[Changed], list[Failure]]:
-    """Fix the files that have findings with an accepted fix; `keep` writes them.
+    """Fix the files that have findings, where that is accepted; `keep` writes them.
 
     `named` are the paths that the scan was given. The plain loops of the files to `turn` become loops of Accelerate.
     """
@@ -157,8 +161,8 @@ def repair(
     changed: dict[str, Changed] = {}
     failures: list[Failure] = []
     told = list(findings)
-    mended = (f.place.filename for f in told if accepted(f, unsafe=settings.of(f.place.filename).unsafe_fixes))
-    paths = dict.fromkeys([*mended, *turn])
+    asked = (f for f in told if _is_program(f.place.filename) or _accepted(f, settings))
+    paths = dict.fromkeys([*(f.place.filename for f in asked), *turn])
     for path in paths:
         try:
             source = changed[path].content if path in changed else files.read(path)
@@ -197,8 +201,7 @@ def _edited(source: bytes, path: str, findings: Iterable[Finding], settings: Hie
     """A file that is no program, such as one of requirements: nothing hides behind its findings."""
     from gafixer.codemod import edits
 
-    unsafe = settings.of(path).unsafe_fixes
-    mine = [f for f in findings if f.place.filename == path and accepted(f, unsafe=unsafe)]
+    mine = [f for f in findings if f.place.filename == path and _accepted(f, settings)]
     made = {edit for f in mine if f.fix is not None for edit in f.fix.edits}
     if len({edit.span for edit in made}) != len(made):
         return Failure(path, "not fixed: its requirement is asked to be two things")

@@ -64,12 +64,14 @@ class Options:
 
     @property
     def detail(self) -> Detail:
-        """How much of the fixes is needed for what is asked."""
-        if self.add_ignore is not None or self.update_baseline:
-            return Detail.NOTHING
-        least = Detail.PROSE if self.fixes or self.diff else Detail.NOTHING
-        shown = not (self.statistics or self.diff or self.fix_only)
-        return max(least, Format(self.output_format).detail) if shown else least
+        """How much of the fixes the scan is to work out. Where files are changed, that works out fixes itself."""
+        return Detail.NOTHING if self.fixes or self.diff else self.told
+
+    @property
+    def told(self) -> Detail:
+        """How much of the fixes is told."""
+        silent = self.add_ignore is not None or self.update_baseline or self.diff or self.fix_only
+        return Detail.NOTHING if silent or self.statistics else Format(self.output_format).detail
 
     @property
     def add_ignore_reason(self) -> str:

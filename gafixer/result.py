@@ -52,6 +52,11 @@ class Result:
             self._opened.pop(path, None)
             self.add(scan(path))
 
+    def detailed(self, paths: Iterable[str], scan: Callable[[str], Outcome]) -> None:
+        """Take in the fixes of what was found in files, where the scan left them out."""
+        more = {(f.code, f.place): f for path in paths for f in scan(path).findings}
+        self.findings = [more.get((f.code, f.place), f) if f.fix is None else f for f in self.findings]
+
     def severe(self) -> list[Finding]:
         """The findings that are severe enough to be shown, in the order of their places."""
         settings = self.settings

@@ -41,6 +41,7 @@ def gafixer(
 
 
 def _environment() -> dict[str, str]:
-    """Our environment without what would colour or configure the command."""
-    ours = {"NO_COLOR", "FORCE_COLOR", "GAFIXER_DEBUG", "GAFIXER_CACHE_DIR"}
-    return {name: value for name, value in os.environ.items() if name not in ours} | {"PYTHONUTF8": "1"}
+    """Our environment without what would colour or configure the command, and without a place for a cache."""
+    ours = {"NO_COLOR", "FORCE_COLOR", "GAFIXER_DEBUG"}
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    return kept | {"PYTHONUTF8": "1", "GAFIXER_CACHE_DIR": os.devnull}

@@ -16,14 +16,16 @@ from gafixer.cache.store import Cache
 from gafixer.findings import Detail
 from gafixer.scan import Scanner
 from gafixer.settings import Hierarchy, Layer
-from tests.command import REAL, gafixer
+from tests import command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import subprocess
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from gafixer.findings import Finding
 
+_DEFAULT = {"GAFIXER_CACHE_DIR": ""}
 _SETTINGS = Hierarchy(Layer(select=("ALL",)), isolated=True)
 _TRAIN = """\
 import torch.nn.functional as F
@@ -56,6 +58,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     _write(folder / "losses.py", _LOSSES)
     monkeypatch.chdir(folder)
     return folder
+
+
+def gafixer(
+    *arguments: str, cwd: Path, stdin: str = "", env: Mapping[str, str] = _DEFAULT
+) -> subprocess.CompletedProcess[str]:
+    """The command, its cache where it is by default."""
+    return command.gafixer(*arguments, cwd=cwd, command=command.REAL, stdin=stdin, env=env)
 
 
 def _write(path: Path, text: str, time: int = _OLD) -> None:
@@ -348,35 +357,35 @@ def test_an_entry_that_is_no_finding_is_none(project: Path, tmp_path: Path) -> N
 
 def test_a_folder_that_is_passed_over(project: Path) -> None:
     """By git, by backups, and by the scan itself."""
-    assert gafixer("scan", "--isolated", cwd=project, command=REAL).returncode == 1
+    assert gafixer("scan", "--isolated", cwd=project).returncode == 1
     folder = project / ".gafixer_cache"
     assert {path.name for path in folder.iterdir()} == {".gitignore", "CACHEDIR.TAG", _only(folder).name}
     assert (folder / ".gitignore").read_text() == "*\n"
     assert (folder / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
-    run = gafixer("scan", "--isolated", "--show-files", cwd=project, command=REAL)
+    run = gafixer("scan", "--isolated", "--show-files", cwd=project)
     assert ".gafixer_cache" not in run.stdout
 
 
 @pytest.mark.parametrize("asked", [("--no-cache",), ("-", "--stdin-filename", "train.py")])
 def test_no_cache(project: Path, asked: tuple[str, ...]) -> None:
     """Where none is wanted, or nothing has a place."""
-    gafixer("scan", *asked, cwd=project, command=REAL, stdin=_TRAIN)
+    gafixer("scan", *asked, cwd=project, stdin=_TRAIN)
     assert not (project / ".gafixer_cache").exists()
 
 
 def test_it_is_where_it_is_said_to_be(project: Path, tmp_path: Path) -> None:
     """By the option, else by the environment, else by the settings, below their file only."""
     (project / "gafixer.toml").write_text('cache-dir = "build/cache"\n')
-    gafixer("scan", cwd=project, command=REAL)
+    gafixer("scan", cwd=project)
     assert (project / "build" / "cache" / "CACHEDIR.TAG").exists()
-    gafixer("scan", cwd=project, command=REAL, env={"GAFIXER_CACHE_DIR": str(tmp_path / "env")})
+    gafixer("scan", cwd=project, env={"GAFIXER_CACHE_DIR": str(tmp_path / "env")})
     assert (tmp_path / "env" / "CACHEDIR.TAG").exists()
-    gafixer("scan", "--cache-dir", "../option", cwd=project, command=REAL, env={"GAFIXER_CACHE_DIR": "no"})
+    gafixer("scan", "--cache-dir", "../option", cwd=project, env={"GAFIXER_CACHE_DIR": "no"})
     assert (tmp_path / "option" / "CACHEDIR.TAG").exists()
     assert not (project / "no").exists()
     for beyond in ("/tmp/cache", "..", "../x", "a/../../x", ".", ""):
         (project / "gafixer.toml").write_text(f'cache-dir = "{beyond}"\n')
-        run = gafixer("scan", cwd=project, command=REAL)
+        run = gafixer("scan", cwd=project)
         assert run.returncode == 2
         assert "must be a folder below this file's own" in run.stderr
 
@@ -384,7 +393,7 @@ def test_it_is_where_it_is_said_to_be(project: Path, tmp_path: Path) -> None:
 def test_one_for_the_project(project: Path) -> None:
     """Wherever in it the scan is started."""
     _write(project / "inner" / "more.py", "x = 1\n")
-    gafixer("scan", "..", cwd=project / "inner", command=REAL)
+    gafixer("scan", "..", cwd=project / "inner")
     assert (project / ".gafixer_cache" / "CACHEDIR.TAG").exists()
 
 
@@ -395,31 +404,31 @@ def test_nothing_is_written_through_a_link(project: Path, tmp_path: Path, link: 
     (project / link).symlink_to(tmp_path / "elsewhere")
     if link == "build":
         (project / "gafixer.toml").write_text('cache-dir = "build/cache"\n')
-    assert gafixer("scan", cwd=project, command=REAL).returncode == 1
+    assert gafixer("scan", cwd=project).returncode == 1
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_files_of_it_that_are_links_are_replaced(project: Path, tmp_path: Path) -> None:
     """What they lead to stays."""
-    gafixer("scan", cwd=project, command=REAL)
+    gafixer("scan", cwd=project)
     target = tmp_path / "target"
     target.write_text("mine")
     for path in list((project / ".gafixer_cache").iterdir()):
         path.unlink()
         path.symlink_to(target)
-    assert gafixer("scan", cwd=project, command=REAL).returncode == 1
+    assert gafixer("scan", cwd=project).returncode == 1
     assert target.read_text() == "mine"
 
 
 def test_where_nothing_can_be_written(project: Path) -> None:
     """A file in its place is no error, and neither is a pipe."""
     (project / ".gafixer_cache").write_text("")
-    run = gafixer("scan", cwd=project, command=REAL)
+    run = gafixer("scan", cwd=project)
     assert run.returncode == 1
     assert len(run.stderr.splitlines()) == 1
     (project / ".gafixer_cache").unlink()
-    gafixer("scan", cwd=project, command=REAL)
+    gafixer("scan", cwd=project)
     kept = _only(project / ".gafixer_cache")
     kept.unlink()
     os.mkfifo(kept)
-    assert gafixer("scan", cwd=project, command=REAL).returncode == 1
+    assert gafixer("scan", cwd=project).returncode == 1

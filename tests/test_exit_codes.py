@@ -193,6 +193,8 @@ ROWS: dict[str, Row] = {
     "internal error": (["scan", "dist/crash.py"], 2, "", "dist/crash.py: internal error: RecursionError: asked to"),
     "internal error at length": (["scan", "dist/crash.py", "-v"], 2, "", "Traceback (most recent call last)"),
     "jobs": (["scan", "-j", "2"], 1, "train.py:2:10: GA101", "in 2 files,"),
+    "no cache": (["scan", "--no-cache"], 1, "train.py:2:10: GA101", "in 2 files,"),
+    "cache": (["scan", "--cache-dir", "kept"], 1, "train.py:2:10: GA101", "in 2 files,"),
     "output file": (["scan", "-o", "out.txt"], 1, "", "found 1 error, 1 warning"),
     "standard input": (["scan", "-", "--stdin-filename", "x.py"], 1, "x.py:1:3: GA101", "found 1 error in 1 file"),
     "standard input as it is": (["scan", "-"], 1, "-:1:3: GA101", "found 1 error in 1 file"),

@@ -65,6 +65,12 @@ class LossCall:
     via: Spot | None = None
     mean: Spot | None = None
 
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Sort key: no two calls have the same one."""
+        further = tuple((spot is not None, spot or self.spot) for spot in (self.mean, self.via))
+        return (self.spot, self.name, *further, self.honours.value, self.maker.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:

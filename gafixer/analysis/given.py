@@ -155,7 +155,7 @@ def _is_plain(module: Module) -> bool:
 
 
 def _dicts(module: Module) -> list[dict[object, ast.expr]]:
-    if not any(key in module.source for key in (_STEPS_KEY, *_BATCH_KEYS)):
+    if not any(f"{quote}{key}{quote}" in module.source for key in (_STEPS_KEY, *_BATCH_KEYS) for quote in "\"'"):
         return []
     return [
         {key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)}

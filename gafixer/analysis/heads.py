@@ -132,7 +132,7 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
         named=COUNT in _parameters(forward.node),
         counted="labels" in targets,
         flag=_flag(cls, classes),
-        losses=tuple(sorted(_returned(result), key=lambda call: (call.spot, call.name))),
+        losses=tuple(sorted(_returned(result), key=lambda call: call.order)),
         inherited=_inherited(cls, forward, classes),
         base=next((name for name in map(_last, lineage) if re.fullmatch(HEAD_NAME, name)), None),
         path=module.path,

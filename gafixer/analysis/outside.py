@@ -94,8 +94,8 @@ def settings(listed: Listing) -> tuple[Setting, ...]:
     """What the files of a project say, those nearest to its root first."""
     found: list[Setting] = []
     for path, size, _ in listed.files[:_MOST_FILES]:
-        if size <= _MOST_BYTES and MENTIONED.search(said := text(path)):
-            found += read(said, _shown(Path(path)))
+        if size <= _MOST_BYTES and _mentions(content := _content(path)):
+            found += read(content.decode("utf-8", errors="replace"), _shown(Path(path)))
     return tuple(found)
 
 
@@ -127,17 +127,33 @@ def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 def text(path: str) -> str:
     """The text of a file; nothing where it can't be read."""
+    return _content(path).decode("utf-8", errors="replace")
+
+
+def _content(path: str) -> bytes:
     try:
-        return files.read(path).decode("utf-8", errors="replace")
+        return files.read(path)
     except OSError:
-        return ""
+        return b""
+
+
+def _mentions(content: bytes) -> bool:
+    """Whether a file may give a number of steps; every file of a project is asked, so plain searches only."""
+    lower = content.lower()
+    return any(word in lower for word in MENTIONED)
 
 
 def read(source: str, shown: str) -> Iterator[Setting]:
     """The settings in a file; `shown` is the path that their places carry."""
-    found = [(match, _by(source, match)) for match in _WRITTEN.finditer(source)]
+    found = [
+        (match, _by(source, match))
+        for start, end in _mentioned(source)
+        for match in _WRITTEN.finditer(source, start, end)
+    ]
     if shown.endswith(".py"):
-        found += [(match, Source.DEFAULT) for match in (*_ARGUMENT.finditer(source), *_FIELD.finditer(source))]
+        fields = (match for start, _ in _mentioned(source) if (match := _FIELD.match(source, start)))
+        arguments = _ARGUMENT.finditer(source) if "add_argument(" in source else ()
+        found += [(match, Source.DEFAULT) for match in (*arguments, *fields)]
     for match, by in sorted(found, key=lambda pair: pair[0].start()):
         begin = match.start("key")
         start = source.rfind("\n", 0, begin) + 1
@@ -151,6 +167,25 @@ def read(source: str, shown: str) -> Iterator[Setting]:
         default = " by default" if by is Source.DEFAULT else ""
         evidence = Evidence(spot, f"{match['key']} is {match['value']}{default} here")
         yield Setting(_key(match["key"]), int(match["value"]), evidence, by)
+
+
+def _mentioned(source: str) -> Iterator[tuple[int, int]]:
+    """Where the lines begin and end that hold such a name; what is written there ends there, too."""
+    lower = source.lower()
+    if len(lower) != len(source):  # a letter whose small form is two
+        lower = "".join(letter.lower() if letter.isascii() else letter for letter in source)
+    starts = {lower.rfind("\n", 0, at) + 1 for word in MENTIONED for at in _all(word.decode(), lower)}
+    for start in sorted(starts):
+        end = lower.find("\n", start)
+        yield start, len(lower) if end == -1 else end
+
+
+def _all(word: str, text: str) -> Iterator[int]:
+    """Where a word stands in a text."""
+    at = text.find(word)
+    while at != -1:
+        yield at
+        at = text.find(word, at + 1)
 
 
 def _key(written: str) -> str:

@@ -218,7 +218,7 @@ def _site(
         taken=taken,
         missing=tuple(w for w in wanted if w[0] not in names and not _catches(node, name)),
         mentions=COUNT in body or (catches is not None and re.search(rf"\*\*?{catches}\b", body) is not None),
-        losses=tuple(sorted(losses, key=lambda call: (call.spot, call.name))),
+        losses=tuple(sorted(losses, key=lambda call: call.order)),
         sends=name == "training_step" and bool(losses),
         uncounted=name == "get_batch_samples" and _hands_none(node),
         divides=re.search(r"/=?\s*self\.(args|current)\W*\w*gradient_accumulation_steps", kept) is not None,

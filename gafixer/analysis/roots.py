@@ -12,11 +12,11 @@ from gafixer.analysis.events import Event, EventKind
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.names import Names, spelled
 from gafixer.analysis.values import ClassRef, Func, Instance
-from gafixer.data.frameworks import CALLS_WHAT_IT_IS_GIVEN, FRAMEWORK_CLASSES, IMPLICIT
+from gafixer.data.frameworks import CALLS_WHAT_IT_IS_GIVEN, FRAMEWORK_CLASSES, IMPLICIT, IMPLICIT_WORDS
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
@@ -24,7 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "runs"]
 
-_TRAINS = re.compile(rf"\bbackward\b|manual_backward|scaler\(|{IMPLICIT.pattern}")
+#: The word comes first: it is searched for as plain text.
+_BACKWARD = re.compile(r"backward(?:(?<=\bbackward)\b|(?<=manual_backward))")
+
+
+def _trains(text: str) -> bool:
+    """Whether code may go backward, as far as its text tells."""
+    return (
+        ("backward" in text and _BACKWARD.search(text) is not None)
+        or "scaler(" in text
+        or (any(word in text for word in IMPLICIT_WORDS) and IMPLICIT.search(text) is not None)
+    )
+
+
+#: Nodes that hold no expression.
+_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +96,22 @@ def _functions(module: Module) -> Iterator[_Root]:
 def _inherited(module: Module, project: Project) -> Iterator[_Root]:
     """Methods that classes of the module have from other modules of the project, where their own go backward."""
     for node in _definitions(module.statements()):
-        if not isinstance(node, ast.ClassDef) or not node.bases or not _TRAINS.search(_lines(node, module)):
+        if not isinstance(node, ast.ClassDef) or not node.bases or not _trains(_lines(node, module)):
             continue
         names = Names(project, module)
         cls = ClassRef(module.path, node.name, node)
         for parent in names.lineage(cls):
             if isinstance(parent, ClassRef) and parent.module != module.path and parent.name not in FRAMEWORK_CLASSES:
+                other = names.modules[parent.module]
                 for inner in parent.node.body:
-                    if isinstance(inner, ast.FunctionDef) and not _TRAINS.search(ast.dump(inner)):
+                    if isinstance(inner, ast.FunctionDef) and not _node_trains(inner, other):
                         yield _Root(inner, node, parent)
+
+
+def _node_trains(node: ast.FunctionDef, module: Module) -> bool:
+    """Whether the code of a function, comments left out, may go backward."""
+    text = _lines(node, module, decorated=True)
+    return any(word in text for word in ("backward", *IMPLICIT_WORDS)) and _trains(ast.dump(node))
 
 
 def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -105,11 +126,11 @@ def _definitions(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _training(module: Module, project: Project, roots: list[_Root], calls: _Calls) -> list[_Root]:
     """The roots whose text goes backward, or calls by name something that does."""
-    direct = [r for r in roots if r.owner is None and _TRAINS.search(_text(r, module))]
+    direct = [r for r in roots if r.owner is None and _trains(_text(r, module))]
     names = {r.node.name for r in direct if r.node is not None} | set(_imported_training(module, project))
     found = list(direct)
     for _ in range(4):
-        more = [r for r in roots if r not in found and names & calls.names(r)]
+        more = [r for r in roots if r not in found and calls.may_call(r, names) and names & calls.names(r)]
         if not more:
             break
         found += more
@@ -131,9 +152,9 @@ def _imported_training(module: Module, project: Project) -> Iterator[str]:
 
 def _training_names(module: Module) -> frozenset[str]:
     """What a module defines that goes backward, as far as its text tells."""
-    if not _TRAINS.search(module.source):
+    if not _trains(module.source):
         return frozenset()
-    return frozenset(block.name for block in module.blocks if block.name and _TRAINS.search(block.text))
+    return frozenset(block.name for block in module.blocks if block.name and _trains(block.text))
 
 
 def _text(root: _Root, module: Module) -> str:
@@ -162,8 +183,10 @@ def _is_handed(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef) and any(isinstance(d, ast.Attribute) for d in decorators)
 
 
-def _lines(node: ast.stmt, module: Module) -> str:
-    return "\n".join(module.line(row) for row in range(node.lineno, (node.end_lineno or node.lineno) + 1))
+def _lines(node: ast.stmt, module: Module, *, decorated: bool = False) -> str:
+    """The text of a statement; of a definition with its decorators, where these are wanted."""
+    above = [d.lineno for d in getattr(node, "decorator_list", ())] if decorated else []
+    return module.text(min([node.lineno, *above]), node.end_lineno or node.lineno)
 
 
 class _Calls:
@@ -174,6 +197,13 @@ class _Calls:
         self._names: dict[_Root, frozenset[str]] = {}
         self._rows: dict[_Root, frozenset[int]] = {}
         self._foreign: dict[_Root, frozenset[str]] = {}
+
+    def may_call(self, root: _Root, names: set[str]) -> bool:
+        """Whether a root may call one of these, as far as the text of its module tells."""
+        if root.owner is not None or root.node is None:
+            return True
+        text = _lines(root.node, self._module, decorated=True)
+        return any(name in text for name in names)
 
     def names(self, root: _Root) -> frozenset[str]:
         """Names that a root calls, those of methods included."""
@@ -200,7 +230,7 @@ class _Calls:
 
     def _walk(self, root: _Root) -> None:
         nodes = [root.node] if root.node is not None else self._module.once(_own_statements)
-        found = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Call)]
+        found = _calls_in(nodes)
         given = [argument for call in found if _last(call.func) in CALLS_WHAT_IT_IS_GIVEN for argument in call.args]
         self._names[root] = frozenset(_last(node) for node in (*(call.func for call in found), *given)) - {""}
         other = {id(call) for call in found if isinstance(call.func, ast.Attribute) and not _is_self(call.func.value)}
@@ -225,6 +255,23 @@ def _is_self(node: ast.expr) -> bool:
             return name[:1].isupper()
         case _:
             return False
+
+
+def _calls_in(nodes: Iterable[ast.AST]) -> list[ast.Call]:
+    """All calls below some nodes, in any order: `ast.walk` without what holds none."""
+    found = []
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call):
+            found.append(node)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                stack += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
+                stack.append(value)
+    return found
 
 
 def _last(node: ast.expr) -> str:

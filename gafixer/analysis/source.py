@@ -186,6 +186,7 @@ class Module:
     is_package: bool = False
     blocks: list[Block] = field(default_factory=list)
     _defined: dict[str, list[ast.stmt]] | None = None
+    _named: dict[str, list[Block]] = field(default_factory=dict)
     _imports: dict[str, tuple[str, str | None]] | None = None
     _lines: list[str] | None = None
     _facts: dict[object, object] = field(default_factory=dict)
@@ -236,10 +237,13 @@ class Module:
                     for node in _flat(block.parsed()):
                         for bound in _binds(node):
                             self._defined.setdefault(bound, []).append(node)
+            self._named = {}
+            for block in self.blocks:
+                if block.name is not None:
+                    self._named.setdefault(block.name, []).append(block)
         found = list(self._defined.get(name, ()))
-        for block in self.blocks:
-            if block.name == name:
-                found += [node for node in block.parsed() if name in _binds(node)]
+        for block in self._named.get(name, ()):
+            found += [node for node in block.parsed() if name in _binds(node)]
         return found
 
     def classes(self, name: str) -> list[ast.ClassDef]:
@@ -277,6 +281,11 @@ class Module:
         if self._lines is None:
             self._lines = self.source.split("\n")
         return self._lines[row - 1] if 0 < row <= len(self._lines) else ""
+
+    def text(self, first: int, last: int) -> str:
+        """The text of some lines, the last one without its end."""
+        self.line(1)
+        return "\n".join((self._lines or [])[first - 1 : last])
 
     def line_spot(self, position: int) -> Spot:
         """The line that holds a position of the source, without its indentation."""

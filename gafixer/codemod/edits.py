@@ -17,11 +17,18 @@ __all__ = ["apply", "between", "between_files", "in_files", "unified"]
 def between(old: str, new: str) -> tuple[Edit, ...]:
     """The edits, by whole lines, that make `new` of `old`. Lines end at newlines only."""
     before, after = _lines(old), _lines(new)
+    # What both begin and end with is most of a file, and no work to find.
+    same = next(
+        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+    rest = min(len(before), len(after)) - same
+    ends = next((i for i in range(rest) if before[-1 - i] != after[-1 - i]), rest)
+    parts = before[same : len(before) - ends], after[same : len(after) - ends]
     found = []
-    for tag, start, end, first, last in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for tag, start, end, first, last in difflib.SequenceMatcher(None, *parts, autojunk=False).get_opcodes():
         if tag != "equal":
-            span = Span(_position(before, start), _position(before, end))
-            found.append(Edit(span, "".join(after[first:last])))
+            span = Span(_position(before, same + start), _position(before, same + end))
+            found.append(Edit(span, "".join(parts[1][first:last])))
     return tuple(found)
 
 

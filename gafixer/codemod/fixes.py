@@ -67,6 +67,7 @@ class Fixer:
         self._detail = detail
         self._rounds = rounds
         self._made: dict[Plan, Texts] = {}
+        self._last: tuple[Texts, tuple[Sequence[Said], Sequence[Finding]]] | None = None
 
     def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Key, tuple[Fix, Plan | None]]:
         """Code and place of a finding -> its fix, and the plan behind it where there is one to apply."""
@@ -196,7 +197,9 @@ class Fixer:
                 if self._check(last, expected):
                     break
                 worst = max(plan.applicability, fix.applicability, key=list(Applicability).index)
-                return Fix(worst, f"{plan.message}; {fix.message}", self._edits(self._before(last), last))
+                # No plan leads there at once: who applies this needs its edits.
+                made = edits.between_files(self._before(last), last, own)
+                return Fix(worst, f"{plan.message}; {fix.message}", made)
         raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
 
     def _edits(self, old: Texts, new: Texts) -> tuple[Edit, ...]:
@@ -250,7 +253,12 @@ class Fixer:
                 compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             raise DeclinedError("the result does not compile") from error
-        return Counter(f.code for f in self._scan(new)[1]) - expected
+        self._last = new, self._scan(new)
+        return Counter(f.code for f in self._last[1][1]) - expected
+
+    def scanned(self, texts: Texts) -> tuple[Sequence[Said], Sequence[Finding]] | None:
+        """What is said of the own file where these are the files, if that was the last to be checked, alone."""
+        return self._last[1] if self._last is not None and self._last[0] == texts and len(texts) == 1 else None
 
 
 def _calls_helper(plan: Plan) -> bool:

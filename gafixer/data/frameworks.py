@@ -19,6 +19,7 @@ __all__ = [
     "IGNITE_STEP_FUNCTIONS",
     "IGNITE_TRAINER",
     "IMPLICIT",
+    "IMPLICIT_WORDS",
     "OPTIMIZER",
     "RANKS",
     "SAME_ITEMS",
@@ -94,4 +95,5 @@ COMPOSER_EXACT = "accumulate_train_batch_on_tokens"
 CALLS_WHAT_IT_IS_GIVEN = frozenset({"Engine"})
 
 #: Text of code that trains though nothing in it is called backward.
+IMPLICIT_WORDS = (IGNITE_TRAINER, "supervised_training_step", "HuggingFaceModel(")
 IMPLICIT = re.compile(rf"\b{IGNITE_TRAINER}\b|\bsupervised_training_step|\bHuggingFaceModel\(")

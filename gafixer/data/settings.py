@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 __all__ = ["EXTENSIONS", "MENTIONED", "NAMED", "NAMES", "SKIPPED"]
 
 #: Names of a number of steps (or of what a batch is split into), as flags, keys, variables and fields.
@@ -11,8 +9,8 @@ NAMED = (
     r"(?<![\w.])(?:[a-z]\w*[_-])?(?:accum\w*|grad[_-]?acc\w*)(?:[_-]\w+)*|(?<![\w.])accumulate[_-]grad[_-]batches"
     r"|device_train_microbatch_size|(?<![\w.])update[_-]freq|(?<![\w.])(?:num[_-]|n[_-])?micro[_-]?(?:batches|steps)"
 )
-#: What a file must hold for one of them to be in it.
-MENTIONED = re.compile(r"accum|grad[_-]?acc|micro|update[_-]freq", re.IGNORECASE)
+#: What a file must hold, in small letters, for one of them to be in it.
+MENTIONED = (b"accum", b"gradacc", b"grad_acc", b"grad-acc", b"micro", b"update_freq", b"update-freq")
 
 #: Files that may say it: DeepSpeed and Accelerate configurations, Hydra and Lightning ones, launch scripts.
 EXTENSIONS = (

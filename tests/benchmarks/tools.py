@@ -13,14 +13,15 @@ from tests.benchmarks.timing import Command
 __all__ = ["AGAINST", "ours"]
 
 
-def ours(tree: str, jobs: int | None, extra: tuple[str, ...]) -> Command:
-    settings = ("--isolated", "--exit-zero", "--output-format", "json")
+def ours(tree: str, jobs: int | None, extra: tuple[str, ...] = (), cache: str | None = None) -> Command:
+    settings = ("--isolated", "--exit-zero", "--output-format", "concise")
     processes = () if jobs is None else ("--jobs", str(jobs))
-    return Command("gafixer", (sys.executable, "-m", "gafixer", "scan", tree, *settings, *processes, *extra), {})
+    kept = ("--no-cache",) if cache is None else ("--cache-dir", cache)
+    return Command("gafixer", (sys.executable, "-m", "gafixer", "scan", tree, *settings, *kept, *processes, *extra), {})
 
 
 def _program(name: str) -> str:
-    """Of this environment, or the one on the PATH."""
+    """Of this environment, or of the PATH."""
     beside = Path(sys.executable).with_name(name)
     program = str(beside) if beside.exists() else shutil.which(name)
     if program is None:

@@ -10,7 +10,7 @@ from gafixer import settings
 from gafixer.declared import LossReduction, OwnLoss
 from gafixer.files import Glob
 from gafixer.findings import Severity
-from gafixer.settings import Helpers, Layer, SettingsError, Strategy
+from gafixer.settings import Below, Helpers, Layer, SettingsError, Strategy
 from gafixer.settings.keys import KEYS
 
 FULL = """\
@@ -25,6 +25,7 @@ target-transformers = ">=4.53,<5"
 helpers = "import"
 strategy = "rescale"
 unsafe-fixes = true
+cache-dir = "build/cache"
 steps-names = ["cumul"]
 step-functions = ["engine.go"]
 divide-functions = ["share"]
@@ -54,6 +55,7 @@ def test_load(tmp_path: Path, name: str, header: str) -> None:
             helpers=Helpers.IMPORT,
             strategy=Strategy.RESCALE,
             unsafe_fixes=True,
+            cache_dir=Below("build/cache", base),
             steps_names=("cumul",),
             step_functions=("engine.go",),
             divide_functions=("share",),
