@@ -93,8 +93,9 @@ def call(
         receiver = algebra.choose(option for option in receiver.options if option != Const(None))
     if isinstance(func, Choice):
         # What an option does to gradients is done once; the others only give their values.
+        # Whoever calls what may be None has tested that it isn't.
         results = []
-        for position, option in enumerate(func.options):
+        for position, option in enumerate(option for option in func.options if option != Const(None)):
             kept = len(run.events)
             results.append(call(run, option, args, keywords, spot, receiver, name))
             if position and len(run.events) > kept and any(e.order < kept for e in run.events):

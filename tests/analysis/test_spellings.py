@@ -39,6 +39,14 @@ def test_steps_from_the_environment() -> None:
     assert loud(scan(source)) == expected(source)
 
 
+def test_what_may_be_none_is_something_where_it_is_called() -> None:
+    """None gives no other loss that could have equal counts."""
+    made = "criterion = None\nif n > 1:\n    criterion = nn.CrossEntropyLoss(ignore_index=0)\n"
+    body = f"{made}loss = criterion(model(x).flatten(0, 1), y.flatten()).mean()\n(loss / n).backward()  # GA101 error"
+    source = training(body)
+    assert loud(scan(source)) == expected(source)
+
+
 _DECORATED = (
     "def scaled(function):\n    def inner(logits, y, n):\n        return function(logits, y) / n  # GA101 error\n"
     "    return inner\n@scaled\ndef compute(logits, y):\n"
