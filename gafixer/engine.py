@@ -171,7 +171,7 @@ def repair(
 
     first = Module.read(_name(path), path, source, whole=True)
     module, fixed, texts = first, list[Finding](), dict[str, str]()
-    seen = _shown(module, project, settings)
+    seen: tuple[Sequence[Said], Sequence[Finding]] = _shown(module, project, settings)
     for _ in range(_MOST_ROUNDS):
         if not seen[1]:
             break

@@ -25,7 +25,7 @@ def _span(row: int, start: int, end: int) -> Span:
     return Span(Position(row, start + 1), Position(row, end + 1))
 
 
-def check_source(source: bytes, path: str, project: object, settings: object, detail: object) -> engine.Report:
+def check_source(source: bytes, path: str, project: object, settings: object, detail: object = None) -> engine.Report:
     """Findings where the text asks for them, the first line as their evidence."""
     text = source.decode("utf-8", "replace")
     if "crash" in text:
