@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gafixer.analysis.project import FileProject
-from gafixer.analysis.requirements import NEWEST, Requirement, read, requirement, target
+from gafixer.analysis.requirements import NEWEST, Requirement, read, target
 from gafixer.data.transformers import Division
 from gafixer.findings import Place, Position, Span
 
@@ -100,14 +100,12 @@ def test_who_divides(release: str, who: Division) -> None:
 def test_nearest_folder_and_the_most_exact(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
-    script = str(inner / "train.py")
-    (tmp_path / "pyproject.toml").write_text("[project]\n")
     (tmp_path / "requirements.txt").write_text("transformers==4.40.0\n")
-    assert FileProject().requirement(script) is not None
-    (tmp_path / "a" / "more.txt").write_text("")
-    (tmp_path / "a" / "requirements-dev.txt").write_text("transformers>=4.50\n")
+    assert FileProject().requirement(str(inner / "t.py")) is not None
+    (tmp_path / "a" / "pyproject.toml").write_text('dependencies = ["transformers>=4.50"]\n')
     (tmp_path / "a" / "uv.lock").write_text('name = "transformers"\nversion = "4.57.1"\n')
-    said = FileProject().requirement(script)
+    said = FileProject().requirement(str(inner / "t.py"))
     assert said is not None
     assert said.specifier == "==4.57.1"
-    assert requirement(inner) is None
+    (inner / ".git").mkdir()
+    assert FileProject().requirement(str(inner / "t.py")) is None
