@@ -185,7 +185,8 @@ def _environment(forward: Func, cls: ClassRef) -> dict[str, Flow]:
 def _returned(result: Flow) -> frozenset[LossCall]:
     """The losses in what a forward returns: those of its ``loss``, where it has one."""
     loss = result.get("loss")
-    return result.losses | loss.whole().losses if loss is not None else result.whole().losses
+    own = loss.whole().losses if loss is not None else frozenset()
+    return own or result.whole().losses
 
 
 def _is_module(lineage: list[ClassRef | External]) -> bool:

@@ -361,6 +361,32 @@ def test_an_input_of_a_model_is_no_label() -> None:
     assert [call.name for call in found["XForMultipleChoice"].losses] == ["cross_entropy"]
 
 
+def test_what_is_made_of_labels_on_the_way_to_logits_is_no_loss() -> None:
+    """A decoder gets them shifted, and a norm in it takes means."""
+    found = read(
+        """
+        from transformers.modeling_outputs import Seq2SeqLMOutput
+
+        class Norm(nn.Module):
+            def forward(self, hidden):
+                return hidden * torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True))
+
+        class XForConditionalGeneration(PreTrainedModel):
+            def __init__(self, config):
+                self.norm = Norm()
+            def forward(self, x, labels=None, **kwargs):
+                logits = self.norm(self.decoder(labels))
+                loss = None
+                if labels is not None:
+                    loss = F.cross_entropy(logits, labels)
+                if not self.config.return_dict:
+                    return ((loss,) + (logits,)) if loss is not None else (logits,)
+                return Seq2SeqLMOutput(loss=loss, logits=logits)
+        """
+    )
+    assert [call.name for call in found["XForConditionalGeneration"].losses] == ["cross_entropy"]
+
+
 def test_no_head() -> None:
     assert read("class Encoder(PreTrainedModel):\n    def forward(self, x, **kwargs):\n        return x\n") == {}
     assert read("class Plain:\n    def forward(self, x, labels):\n        return F.cross_entropy(x, labels)\n") == {}
