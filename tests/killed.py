@@ -17,13 +17,22 @@ from pathlib import Path
 
 import click
 
+from gafixer.cache import place
+
 _FIX = (sys.executable, "-m", "gafixer", "scan", ".", "--fix-only", "--unsafe-fixes", "--isolated", "--jobs", "1")
+
+_UNFINISHED = ".gafixer-write-"
 
 Content = dict[str, bytes]
 
 
 def _content(folder: Path) -> Content:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    """All files but the whole ones of the cache."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and (place.NAME not in path.parts or path.name.startswith(_UNFINISHED))
+    }
 
 
 def _restore(folder: Path, content: Content) -> None:
@@ -46,7 +55,7 @@ def _killed_writing(folder: Path, nth: int) -> None:
     seen: set[str] = set()
     with subprocess.Popen(_FIX, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
         while run.poll() is None:
-            seen |= {p.name for home in folders for p in home.iterdir() if p.name.startswith(".gafixer-write-")}
+            seen |= {p.name for home in folders for p in home.iterdir() if p.name.startswith(_UNFINISHED)}
             if len(seen) >= nth:
                 run.kill()
 

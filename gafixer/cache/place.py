@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from gafixer.options import Options
     from gafixer.settings import Hierarchy
 
-__all__ = ["folder"]
+__all__ = ["NAME", "folder"]
 
+#: What the folder is called that nobody named.
 NAME = ".gafixer_cache"
 
 
