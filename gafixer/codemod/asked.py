@@ -31,6 +31,8 @@ def asked(
     """
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg in {None, _NAME} for k in call.keywords):
         raise DeclinedError("the call that makes the loss can't be given one more argument")
+    if _is_averaged(tree, call):
+        raise DeclinedError("the mean that is taken of the loss would be one of the replicas' sums")
     if not _is_only_returned(other, function, loss):
         raise DeclinedError("what computes the loss does more with it than return it")
     said = next((k.value for k in settings.keywords if k.arg == _NAME), None)
@@ -54,6 +56,31 @@ def asked(
             Keyword(spot_of(tree, call), _NAME, '"sum"'),
         }
     )
+
+
+def _is_averaged(tree: Tree, call: ast.Call) -> bool:
+    """Whether a mean is taken of what a call gives: with `DataParallel` that is one loss of each replica."""
+    home = tree.function_of(call)
+    names: set[str] = set()
+    for statement in sorted(
+        (node for node in ast.walk(home) if isinstance(node, ast.Assign)), key=lambda node: node.lineno
+    ):
+        value = statement.value
+        while isinstance(value, ast.Subscript | ast.Attribute):
+            value = value.value
+        if value is call or (isinstance(value, ast.Name) and value.id in names):
+            names |= {n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    for node in ast.walk(home):
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr="mean"), args=[]):
+                pass
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="mean"), args=[of]):
+                pass
+            case _:
+                continue
+        if of is call or (isinstance(of, ast.Name) and of.id in names):
+            return True
+    return False
 
 
 def _is_loss(node: ast.AST) -> bool:

@@ -71,6 +71,8 @@ def _handed_on(scope: Scope, made: Handed, leaf: Leaf) -> None:
     callee = spelled(leaf.call.func) or "the call"
     if _threaded(scope, made, leaf):
         return
+    if _candidates(scope, leaf.call):
+        raise DeclinedError(f"which of several is meant by `{callee}` is not in sight")
     if scope.spread:
         made.parts.add(Spread(spot, scope.spread))
         made.assumed.append(f"that `{callee}` divides by the count that it is handed")
@@ -109,16 +111,28 @@ def _threaded(scope: Scope, made: Handed, leaf: Leaf) -> bool:
 
 
 def _defined(scope: Scope, call: ast.Call) -> ast.FunctionDef | None:
-    """The function of the file that a call runs, if there is only one of its name."""
+    """The function of the file that a call runs, if there is only one that it may be."""
+    found = _candidates(scope, call)
+    return found[0] if len(found) == 1 else None
+
+
+def _candidates(scope: Scope, call: ast.Call) -> list[ast.FunctionDef]:
+    """The functions of the file that a call may run: of methods that of its own class, else all of its name."""
     match call.func:
         case ast.Name(id=name):
-            found = [n for n in scope.tree.root.body if isinstance(n, ast.FunctionDef) and n.name == name]
+            return _named(scope.tree.root.body, name)
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            methods = [n for c in scope.tree.root.body if isinstance(c, ast.ClassDef) for n in c.body]
-            found = [n for n in methods if isinstance(n, ast.FunctionDef) and n.name == name]
+            own = scope.tree.class_of(scope.function)
+            classes = [c for c in scope.tree.root.body if isinstance(c, ast.ClassDef)]
+            return _named(own.body if own is not None else [], name) or [
+                m for c in classes for m in _named(c.body, name)
+            ]
         case _:
-            return None
-    return found[0] if len(found) == 1 else None
+            return []
+
+
+def _named(body: list[ast.stmt], name: str) -> list[ast.FunctionDef]:
+    return [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
 
 
 def _bindings(call: ast.Call, arguments: list[str]) -> list[tuple[str, ast.expr]]:

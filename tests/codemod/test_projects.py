@@ -154,3 +154,15 @@ def test_a_method_that_a_third_file_overrides_is_not_asked(base: str) -> None:
     assert made["model"] == project["model"]
     errors, _ = run(made, 4, batches())
     assert max(errors) < PARITY
+
+
+def test_a_mean_over_replicas_is_none_over_sums() -> None:
+    """What `DataParallel` gives is a loss of each replica: with sums their mean would be too small."""
+    project = dict(PROJECTS["loss_in_forward"])
+    project["train"] = project["train"].replace(
+        "        loss = loss / steps\n", "        loss = loss.mean()\n        loss = loss / steps\n"
+    )
+    made = fix_files(project, unsafe=True)
+    assert made["model"] == project["model"]
+    errors, _ = run(made, 4, batches())
+    assert max(errors) < PARITY

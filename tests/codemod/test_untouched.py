@@ -284,3 +284,32 @@ def train(loader, optimizer, steps):
             optimizer.zero_grad()
 """
     assert f'items = batch["labels"]{count}\n' in fix(code, unsafe=True)
+
+
+TWO_OF_A_NAME = """\
+import torch.nn.functional as F
+from transformers import PreTrainedModel
+
+
+class OneForCausalLM(PreTrainedModel):
+    def forward(self, x, labels=None, **kwargs):
+        return {"loss": self.get_nll(self.head(x), labels)}
+
+    def get_nll(self, logits, labels):
+        return F.cross_entropy(logits, labels)
+
+
+class OtherForCausalLM(PreTrainedModel):
+    def forward(self, x, labels=None, **kwargs):
+        return {"loss": self.get_nll(self.head(x), labels)}
+
+    def get_nll(self, logits, labels):
+        return F.cross_entropy(logits, labels)
+"""
+
+
+def test_a_method_is_that_of_its_own_class() -> None:
+    """Each gets the count by a parameter of its own; nothing is handed to what does not take it."""
+    made = fix(TWO_OF_A_NAME, unsafe=True)
+    assert made.count("def get_nll(self, logits, labels, num_items_in_batch=None):") == 2
+    assert "labels, **kwargs)" not in made
