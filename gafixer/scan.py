@@ -12,7 +12,8 @@ from gafixer.findings import Detail
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gafixer.analysis.project import FileProject, Project
+    from gafixer.analysis.checkout import FileProject
+    from gafixer.analysis.project import Project
     from gafixer.cache.answers import Answer, Answers, Question, Recorder
     from gafixer.contents import Contents
     from gafixer.findings import Finding
@@ -91,7 +92,7 @@ class Scanner:
     @functools.cached_property
     def project(self) -> FileProject:
         """What scanned files import is looked up here."""
-        from gafixer.analysis.project import FileProject
+        from gafixer.analysis.checkout import FileProject
 
         return FileProject(self.scanned, self._contents)
 

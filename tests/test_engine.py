@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gafixer import engine
-from gafixer.analysis.project import FileProject, MemoryProject
+from gafixer.analysis.checkout import FileProject
+from gafixer.analysis.project import MemoryProject
 from gafixer.settings import Settings
 from tests.analysis.scanning import ALL, scan, training
 from tests.hostile import GUARDS, HOSTILE

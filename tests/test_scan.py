@@ -75,7 +75,7 @@ def test_internal_error(monkeypatch: pytest.MonkeyPatch, error: Exception) -> No
 
 def test_relative_imports_beyond_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package scanned from inside: dots lead above the working directory, and at last above the root of all."""
-    from gafixer.analysis.project import FileProject
+    from gafixer.analysis.checkout import FileProject
 
     package = tmp_path / "package"
     (package / "inner").mkdir(parents=True)

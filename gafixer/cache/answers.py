@@ -13,8 +13,8 @@ from gafixer.contents import Contents, digest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gafixer.analysis.checkout import Candidate, FileProject
     from gafixer.analysis.outside import Setting
-    from gafixer.analysis.project import Candidate, FileProject
     from gafixer.analysis.registries import Told
     from gafixer.analysis.requirements import Requirement
     from gafixer.analysis.source import Module

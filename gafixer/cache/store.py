@@ -88,7 +88,7 @@ class Cache:
 
     @functools.cached_property
     def _answers(self) -> Answers:
-        from gafixer.analysis.project import FileProject
+        from gafixer.analysis.checkout import FileProject
 
         return Answers(FileProject(self._scanned, self._contents), self._contents, self._settings)
 

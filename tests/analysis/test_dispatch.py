@@ -8,7 +8,7 @@ import pytest
 
 from gafixer import engine
 from gafixer.analysis import registries, targets
-from gafixer.analysis.project import FileProject
+from gafixer.analysis.checkout import FileProject
 from gafixer.analysis.values import Const, Sym
 from tests.analysis.scanning import ALL, expected, loud, scan
 

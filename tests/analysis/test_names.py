@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gafixer.analysis.checkout import FileProject
 from gafixer.analysis.names import Names
-from gafixer.analysis.project import FileProject
 from gafixer.analysis.source import Module
 from gafixer.analysis.values import ClassRef, External, Func, ModuleRef
 

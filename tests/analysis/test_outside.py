@@ -8,8 +8,8 @@ import pytest
 
 from gafixer import engine
 from gafixer.analysis import outside
+from gafixer.analysis.checkout import FileProject
 from gafixer.analysis.outside import Source
-from gafixer.analysis.project import FileProject
 from gafixer.findings import Role
 from tests.analysis.scanning import ALL
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gafixer.analysis.project import FileProject
+from gafixer.analysis.checkout import FileProject
 from gafixer.analysis.requirements import NEWEST, Requirement, read, target
 from gafixer.data.transformers import Division
 from gafixer.findings import Place, Position, Span

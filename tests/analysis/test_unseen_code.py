@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gafixer import engine
-from gafixer.analysis.project import FileProject, MemoryProject
+from gafixer.analysis.checkout import FileProject
+from gafixer.analysis.project import MemoryProject
 from gafixer.analysis.site import Divisor, Items, Scale, Variation
 from gafixer.analysis.windows import Shape
 from tests.analysis.scanning import ALL, loud, scan, sites
