@@ -11,6 +11,7 @@ from gafixer.analysis.values import ClassRef, External, Func, ModuleRef, Value
 
 if TYPE_CHECKING:
     from gafixer.analysis.project import Project
+    from gafixer.analysis.registries import Told
     from gafixer.analysis.source import Module
     from gafixer.analysis.targets import Target
 
@@ -42,6 +43,11 @@ def spelled(node: ast.expr) -> str:
                 return ".".join((name, *reversed(parts)))
             case _:
                 return ".".join(reversed(parts))
+
+
+def _told(module: Module) -> dict[str, list[Told]]:
+    """What a module itself tells registries."""
+    return {registry: [told for _, told in found] for registry, found in registries.index([(0, module.source)]).items()}
 
 
 class Names:
@@ -129,7 +135,7 @@ class Names:
         home = self._home(module, registry)
         found = []
         elsewhere = self._project.registered(registry, module.path)
-        own = registries.index([(module, module.source)]).get(registry, ())
+        own = ((module, told) for told in module.once(_told).get(registry, ()))
         for other, told in (*own, *(pair for pair in elsewhere if pair[0].path != module.path)):
             teller = self.modules.setdefault(other.path, other)
             value = self.lookup(teller, told.name)
