@@ -113,7 +113,8 @@ def table(figures: dict[str, Any]) -> str:
         f"{line['slope'] * 1e6:.0f} µs for each file, {off:.1f} s off at most; {most['megabytes']} MB at the end."
     )
     picture = f"![Seconds over files: points near a line](.github/readme/{PLOT.name})"
-    where = f"{figures['machine']}; gafixer writes JSON with every fix; in parentheses the ratio to ruff (`check --select F --no-cache`)."
+    how = "gafixer writes JSON with every fix; in parentheses the ratio to ruff (`check --select F --no-cache`)."
+    where = f"{figures['machine']}; {how}"
     return "\n".join([where, "", head, *rows, "", theirs, *beside, "", grows, "", picture, ""])
 
 
