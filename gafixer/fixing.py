@@ -86,7 +86,7 @@ def change(
     `made` are the changes of other files that were made before, by path. `turn` its plain loops into loops of
     Accelerate first.
     """
-    from gafixer.analysis.checkout import shown
+    from gafixer.analysis.outside import shown
     from gafixer.analysis.source import UnreadableError
 
     try:
@@ -129,7 +129,7 @@ def _other(other: Other, scanner: Scanner, before: Changed | None) -> Changed:
     Raises:
         ValueError: it isn't any more what it was when it was looked into.
     """
-    from gafixer.analysis.checkout import shown
+    from gafixer.analysis.outside import shown
     from gafixer.analysis.source import decode
 
     path = next(name for name in scanner.scanned if shown(Path(name)) == other.path)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gafixer.analysis.requirements import Requirement
     from gafixer.analysis.targets import Target
 
-__all__ = ["Candidate", "FileProject", "shown"]
+__all__ = ["Candidate", "FileProject"]
 
 _MARKERS = ("pyproject.toml", "setup.cfg", "setup.py", ".git", "requirements.txt", ".hg")
 
@@ -91,7 +91,7 @@ class FileProject:
             source = self._contents.read(candidate.path)
             if source is None:
                 return None
-            path = shown(Path(candidate.path))
+            path = outside.shown(Path(candidate.path))
             return Module.read(candidate.name, path, source, whole=False, is_package=candidate.is_package)
         except (OSError, UnreadableError):
             return None  # evidence that can't be read is no evidence; the file's own scan reports it
@@ -164,7 +164,7 @@ class FileProject:
         """Key -> what the configuration files of a project say is to be made of it."""
         found: dict[str, list[Target]] = {}
         for path in self.listed(root).ending(CONFIGURATIONS):
-            for target in targets.read(outside.text(path), shown(Path(path))):
+            for target in targets.read(outside.text(path), outside.shown(Path(path))):
                 found.setdefault(target.key, []).append(target)
         return found
 
@@ -234,11 +234,3 @@ def _files(root: str, parts: tuple[str, ...]) -> Iterator[Candidate]:
     name = ".".join(parts) or os.path.basename(base)
     yield Candidate(os.path.join(base, "__init__.py"), name, is_package=True)
     yield Candidate(f"{base}.py", name, is_package=False)
-
-
-def shown(path: Path) -> str:
-    """The path as findings show it: relative to the working directory where that is inside it."""
-    try:
-        return path.absolute().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return path.as_posix()

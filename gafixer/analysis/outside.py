@@ -20,7 +20,19 @@ from gafixer.findings import Place, Position, Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Listing", "Setting", "Source", "closest", "listing", "nearest", "place", "read", "settings", "text"]
+__all__ = [
+    "Listing",
+    "Setting",
+    "Source",
+    "closest",
+    "listing",
+    "nearest",
+    "place",
+    "read",
+    "settings",
+    "shown",
+    "text",
+]
 
 Said = TypeVar("Said")
 
@@ -95,7 +107,7 @@ def settings(listed: Listing) -> tuple[Setting, ...]:
     found: list[Setting] = []
     for path, size, _ in listed.files[:_MOST_FILES]:
         if size <= _MOST_BYTES and _mentions(content := _content(path)):
-            found += read(content.decode("utf-8", errors="replace"), _shown(Path(path)))
+            found += read(content.decode("utf-8", errors="replace"), shown(Path(path)))
     return tuple(found)
 
 
@@ -143,14 +155,14 @@ def _mentions(content: bytes) -> bool:
     return any(word in lower for word in MENTIONED)
 
 
-def read(source: str, shown: str) -> Iterator[Setting]:
-    """The settings in a file; `shown` is the path that their places carry."""
+def read(source: str, path: str) -> Iterator[Setting]:
+    """The settings in a file; `path` is what their places carry."""
     found = [
         (match, _by(source, match))
         for start, end in _mentioned(source)
         for match in _WRITTEN.finditer(source, start, end)
     ]
-    if shown.endswith(".py"):
+    if path.endswith(".py"):
         fields = (match for start, _ in _mentioned(source) if (match := _FIELD.match(source, start)))
         arguments = _ARGUMENT.finditer(source) if "add_argument(" in source else ()
         found += [(match, Source.DEFAULT) for match in (*arguments, *fields)]
@@ -163,7 +175,7 @@ def read(source: str, shown: str) -> Iterator[Setting]:
         row = source.count("\n", 0, start) + 1
         column = len(before.encode())
         told = source[begin : match.end()].partition("\n")[0]
-        spot = Spot(shown, row, column, row, column + len(told.encode()))
+        spot = Spot(path, row, column, row, column + len(told.encode()))
         default = " by default" if by is Source.DEFAULT else ""
         evidence = Evidence(spot, f"{match['key']} is {match['value']}{default} here")
         yield Setting(_key(match["key"]), int(match["value"]), evidence, by)
@@ -223,7 +235,8 @@ def _files(root: Path) -> Iterator[tuple[str, int, int]]:
         folders = below
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
+    """The path as findings show it: relative to the working directory where that is inside it."""
     try:
         return path.absolute().relative_to(Path.cwd()).as_posix()
     except ValueError:

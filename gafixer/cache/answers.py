@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from gafixer.contents import Contents, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gafixer.analysis.checkout import Candidate, FileProject
     from gafixer.analysis.outside import Setting
@@ -160,22 +160,9 @@ class Answers:
                 return Answer(tuple((str(root), "") for root in self._project.holding(head, Path(folder))))
             case ("requirement", folder):
                 return _said(self._project.requirement(os.path.join(folder, "any.py")))
-            case ("settings", folder):
+            case (kind, *name, folder) if kind in OF_TREES:
                 root = self._project.root(Path(folder))
-                return Answer(((str(root), ""), *_said(self._project.all_settings(root)).parts))
-            case ("subclasses", name, folder):
-                root = self._project.root(Path(folder))
-                derived = self._project.derived(name, root)
-                found = ((file.path, f"{cls} {self._contents.of(file.path)}") for file, cls in derived)
-                return Answer(((str(root), ""), *found))
-            case ("registered", name, folder):
-                root = self._project.root(Path(folder))
-                told = self._project.told(name, root)
-                found = ((file.path, f"{one} {self._contents.of(file.path)}") for file, one in told)
-                return Answer(((str(root), ""), *found))
-            case ("targets", key, folder):
-                root = self._project.root(Path(folder))
-                return Answer(((str(root), ""), *_said(self._project.all_targets(root).get(key, [])).parts))
+                return Answer(((str(root), ""), *self._of_tree(kind, "".join(name), root)))
             case ("editable", path):
                 held = self._contents.of(str(Path(path).absolute())) if self._project.may_change(path) else None
                 return Answer(() if held is None else ((path, held),))
@@ -183,6 +170,19 @@ class Answers:
                 return _said(sorted(self._settings.of(path).selected))
             case _:
                 raise ValueError(f"nobody asks {question}")
+
+    def _of_tree(self, kind: str, name: str, root: Path) -> Iterable[tuple[str, str]]:
+        """What a whole project says."""
+        match kind:
+            case "settings":
+                return _said(self._project.all_settings(root)).parts
+            case "targets":
+                return _said(self._project.all_targets(root).get(name, [])).parts
+            case "subclasses":
+                found: Iterable[tuple[Candidate, object]] = self._project.derived(name, root)
+            case _:
+                found = self._project.told(name, root)
+        return ((file.path, f"{one} {self._contents.of(file.path)}") for file, one in found)
 
     def _module(self, name: str, folder: Path) -> Answer:
         parts = []

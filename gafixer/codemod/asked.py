@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gafixer.codemod.carried import bases
 from gafixer.codemod.plan import DeclinedError, Keyword, Parameter
 from gafixer.codemod.tree import spelled, spot_of
 from gafixer.data.losses import FUNCTIONS, MODULES
@@ -151,7 +152,7 @@ def _is_overridden(tree: Tree, other: Tree, function: ast.FunctionDef) -> bool:
     while parents:
         parent = parents.pop()
         seen.add(parent)
-        heirs = [c for c in here if any((spelled(base) or "").rpartition(".")[2] == parent for base in c.bases)]
+        heirs = [cls for cls in here if parent in bases(cls)]
         for heir in (*heirs, *tree.derived(parent)):
             if any(isinstance(f, ast.FunctionDef) and f.name == function.name for f in heir.body):
                 return True
