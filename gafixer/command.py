@@ -94,10 +94,13 @@ def _outcomes(
             tick(1)
             yield known
     scanner = Scanner(chosen, paths, options.detail, records=True)
+    passed = set(left)
     for outcome in jobs.scan(left, scanner, options.jobs, tick):
         if outcome.record is not None:
             cache.learn(outcome.record)
+        passed.discard(outcome.path or "")
         yield outcome
+    cache.pass_over(passed)
     cache.save()
 
 

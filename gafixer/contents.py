@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import os
 import stat
@@ -12,11 +13,19 @@ from gafixer import files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MOST_BYTES", "Contents", "Stamp", "digest"]
+__all__ = ["MOST_BYTES", "Contents", "Kind", "Stamp", "digest", "kind"]
 
 #: A file larger than this is no evidence: data, or generated.
 MOST_BYTES = 2_000_000
 _LARGE = "large"
+
+
+class Kind(enum.IntEnum):
+    """What a path leads to."""
+
+    NOTHING = 0
+    FILE = 1
+    OTHER = 2
 
 
 class Stamp(NamedTuple):
@@ -32,12 +41,27 @@ def digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
+def kind(path: str) -> Kind:
+    """What a path leads to now."""
+    return _kind(_state(path))
+
+
 class Contents:
-    """The files that one scan looks into; `known` are stamps of an earlier one."""
+    """The files that one scan looks into; `known` are stamps of an earlier one.
+
+    `looked` is what it found wherever it looked for a file.
+    """
 
     def __init__(self, known: Mapping[str, Stamp] | None = None) -> None:
         self._known = known or {}
         self._digests: dict[str, str | None] = {}
+        self.looked: dict[str, Kind] = {}
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at a path."""
+        if path not in self.looked:
+            self._look(path)
+        return self.looked[path] is not Kind.NOTHING
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file; None where there is none, or it is too large.
@@ -45,7 +69,7 @@ class Contents:
         Raises:
             OSError: it can't be read.
         """
-        state = _state(path)
+        state = self._look(path)
         if state is None or state.st_size > MOST_BYTES:
             self._digests[path] = None if state is None else _LARGE
             return None
@@ -64,7 +88,7 @@ class Contents:
         return self._digests.get(path)
 
     def _of(self, path: str) -> str | None:
-        state = _state(path)
+        state = self._look(path)
         if state is None:
             return None
         known = self._known.get(path)
@@ -75,11 +99,21 @@ class Contents:
         except OSError:
             return None
 
+    def _look(self, path: str) -> os.stat_result | None:
+        """The state of a regular file."""
+        state = _state(path)
+        self.looked[path] = found = _kind(state)
+        return state if found is Kind.FILE else None
+
 
 def _state(path: str) -> os.stat_result | None:
-    """The state of a regular file."""
     try:
-        state = os.stat(path)
+        return os.stat(path)
     except (OSError, ValueError):
         return None
-    return state if stat.S_ISREG(state.st_mode) else None
+
+
+def _kind(state: os.stat_result | None) -> Kind:
+    if state is None:
+        return Kind.NOTHING
+    return Kind.FILE if stat.S_ISREG(state.st_mode) else Kind.OTHER

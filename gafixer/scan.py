@@ -60,6 +60,13 @@ class Outcome:
     failure: Failure | None = None
     record: Record | None = None
 
+    @property
+    def path(self) -> str | None:
+        """The file, as far as that is known without findings."""
+        if self.record is not None:
+            return self.record.path
+        return None if self.failure is None else self.failure.path
+
 
 NOTHING: Final = Outcome()
 
@@ -149,8 +156,7 @@ class Scanner:
             if not comments.judges(file.code):
                 return NOTHING
             here, elsewhere = self._settled(file.code, path, ())
-            every = tuple(map(file.placed, (*here, *elsewhere)))
-            return Outcome(every) if every else NOTHING
+            return self._outcome(tuple(map(file.placed, (*here, *elsewhere))), source, path, self._recorder())
         except Exception as error:  # one file's trouble is not the other files'
             return Outcome(failure=_internal(path, error))
 
@@ -162,11 +168,14 @@ class Scanner:
         told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, settings)]
         here, elsewhere = self._settled(sound.code, path, found)
         every = (*told, *map(sound.placed, (*here, *elsewhere)))
+        if recorder is not None:
+            recorder.asked |= {("selected", name): None for name in {f.place.filename for f in found} - {path}}
+        return self._outcome(every, source, path, recorder)
+
+    def _outcome(self, found: tuple[Finding, ...], source: bytes, path: str, recorder: Recorder | None) -> Outcome:
         if recorder is None:
-            return Outcome(every) if every else NOTHING
-        for name in {finding.place.filename for finding in found} - {path}:
-            recorder.asked["selected", name] = None
-        return Outcome(every, record=self._record(path, source, recorder, every))
+            return Outcome(found) if found else NOTHING
+        return Outcome(found, record=self._record(path, source, recorder, found))
 
     def _recorder(self) -> Recorder | None:
         if not self.records:

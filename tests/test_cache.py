@@ -11,7 +11,7 @@ import pytest
 
 from gafixer import files, jobs
 from gafixer.cache import forms
-from gafixer.cache.answers import signature
+from gafixer.cache.answers import Answers, signature
 from gafixer.cache.store import Cache
 from gafixer.findings import Detail
 from gafixer.scan import Scanner
@@ -85,6 +85,7 @@ def _scan(
     for outcome in made:
         assert outcome.record is not None
         cache.learn(outcome.record)
+    cache.pass_over(set(left) - {outcome.path for outcome in made if outcome.path is not None})
     cache.save()
     found = [f for outcome in (*known.values(), *made) for f in outcome.findings]
     return sorted(found, key=lambda f: f.order), [outcome.record.path for outcome in made if outcome.record]
@@ -119,6 +120,82 @@ def test_a_change_is_seen(project: Path, tmp_path: Path, change: str) -> None:
     again, looked = _scan(tmp_path / "cache")
     assert "train.py" in looked
     assert again == _scan(tmp_path / "other")[0]
+
+
+_MOVES: dict[str, Callable[[Path], None]] = {
+    "nothing": lambda p: None,
+    "a file that nobody looked for": lambda p: _write(p / "notes" / "more.py", "x = 1\n"),
+    "another file that is looked for": lambda p: _write(p / "src" / "other" / "__init__.py", ""),
+    "a marker of a project": lambda p: _write(p / "setup.py", ""),
+}
+
+
+@pytest.mark.parametrize("move", _MOVES)
+@pytest.mark.parametrize("change", _CHANGES)
+def test_a_change_is_seen_after_others(project: Path, tmp_path: Path, move: str, change: str) -> None:
+    """What a scan found where it looked is as good as new when it was looked there again."""
+    _write(project / "user.py", "import other\nfrom transformers import Trainer\n\nTrainer(other.model).train()\n")
+    _scan(tmp_path / "cache")
+    _MOVES[move](project)
+    _scan(tmp_path / "cache")
+    assert _scan(tmp_path / "cache")[1] == []
+    _CHANGES[change](project)
+    again, looked = _scan(tmp_path / "cache")
+    assert "train.py" in looked
+    assert again == _scan(tmp_path / "other")[0]
+
+
+def test_while_nothing_moves_no_import_is_looked_for(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what files hold is compared then: nobody asks what an import means."""
+    _scan(tmp_path / "cache")
+    monkeypatch.setattr(Answers, "_existing", _refuse)
+    assert _scan(tmp_path / "cache")[1] == []
+    _write(project / "losses" / "__init__.py", _LOSSES)
+    with pytest.raises(AssertionError, match="looked for"):
+        _scan(tmp_path / "cache")
+
+
+def _refuse(*asked: object) -> None:
+    raise AssertionError(f"looked for {asked}")
+
+
+def test_a_file_that_was_passed_over_is_not_read(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it changes: then it may train."""
+    _write(project / "plain.py", "x = 1\n")
+    _scan(tmp_path / "cache")
+    read: list[str] = []
+    monkeypatch.setattr(files, "read", lambda path, real=files.read: (read.append(path), real(path))[1])
+    _scan(tmp_path / "cache")
+    assert "plain.py" not in read
+    _write(project / "plain.py", _TRAIN)
+    assert "plain.py" in _scan(tmp_path / "cache")[1]
+    _write(project / "plain.py", "x = 1\n")
+    assert _scan(tmp_path / "cache")[0] == _scan(tmp_path / "other")[0]
+
+
+def test_a_comment_that_settings_judge_is_no_file_to_pass_over(project: Path, tmp_path: Path) -> None:
+    """Whether a comment that silences nothing is told depends on the rules that are selected."""
+    _write(project / "quiet.py", "x = 1  # gafixer: ignore[GA101]\n")
+    assert "quiet.py" in _scan(tmp_path / "cache", Hierarchy(Layer(select=("GA101",)), isolated=True))[1]
+    found, _ = _scan(tmp_path / "cache")
+    assert "GA901" in {f.code for f in found}
+
+
+def test_what_is_not_known_of_a_file_is_no_reason_to_keep_it(project: Path, tmp_path: Path) -> None:
+    """A question that can't be read may have had any answer."""
+    first = _scan(tmp_path / "cache")
+    document = json.loads(_only(tmp_path / "cache").read_bytes())
+    document["questions"][0] = None
+    _only(tmp_path / "cache").write_text(json.dumps(document))
+    _write(project / "plain.py", "x = 1\n")
+    cache = Cache(tmp_path / "cache", _SETTINGS, ["plain.py"], Detail.EDITS)
+    cache.pass_over(["plain.py"])
+    cache.save()
+    assert _scan(tmp_path / "cache") == first
 
 
 def test_what_a_scan_does_not_depend_on_may_change(project: Path, tmp_path: Path) -> None:

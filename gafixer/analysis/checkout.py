@@ -44,7 +44,6 @@ class FileProject:
         self._contents = contents or Contents()
         self._modules: dict[str, Module | None] = {}
         self._imported: dict[tuple[str, Path], Module | None] = {}
-        self._exists = functools.cache(os.path.exists)
         self.folder = functools.cache(_folder)
 
     def module(self, name: str, importer: str) -> Module | None:
@@ -77,7 +76,10 @@ class FileProject:
             root
             for root, own in self._roots(folder)
             if (own is None or own == head)
-            and (self._exists(os.path.join(root, head)) or self._exists(os.path.join(root, f"{head}.py")))
+            and (
+                self._contents.exists(os.path.join(root, head))
+                or self._contents.exists(os.path.join(root, f"{head}.py"))
+            )
         )
 
     def load(self, candidate: Candidate) -> Module | None:
@@ -133,12 +135,12 @@ class FileProject:
 
     def may_change(self, path: str) -> bool:
         """Whether a file is one of those that fixes may change, and is no link to elsewhere."""
-        whole = Path(path).absolute()
-        return whole in self._may_change and not whole.is_symlink()
+        whole = os.path.abspath(path)
+        return whole in self._may_change and not os.path.islink(whole)
 
     @functools.cached_property
-    def _may_change(self) -> frozenset[Path]:
-        return frozenset(Path(path).absolute() for path in self._scanned)
+    def _may_change(self) -> frozenset[str]:
+        return frozenset(map(os.path.abspath, self._scanned))
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def listed(self, root: Path) -> outside.Listing:
@@ -170,13 +172,14 @@ class FileProject:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _requirement(self, folder: Path) -> Requirement | None:
-        root = self.root(folder)
-        for here in (folder, *folder.parents):
-            if (found := self._required(here)) is not None:
-                return found
-            if here == root:
-                return None
-        return None
+        return self._required(self.requiring(folder)[-1])
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def requiring(self, folder: Path) -> tuple[Path, ...]:
+        """The folders that are asked for a requirement: up to the one that says something, or to the root."""
+        around, root = (folder, *folder.parents), self.root(folder)
+        last = next(at for at, here in enumerate(around) if here == root or self._required(here) is not None)
+        return around[: last + 1]
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _required(self, folder: Path) -> Requirement | None:
@@ -191,7 +194,7 @@ class FileProject:
     def root(self, folder: Path) -> Path:
         """The checkout that a folder is in, else the nearest folder that looks like a project's."""
         around = (folder, *folder.parents)
-        checkout = next((f for f in around if self._exists(os.path.join(f, ".git"))), None)
+        checkout = next((f for f in around if self._contents.exists(os.path.join(f, ".git"))), None)
         return checkout or next((f for f in around if self._is_root(f)), folder)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
@@ -213,10 +216,11 @@ class FileProject:
         return tuple(dict.fromkeys(roots))
 
     def _is_package(self, folder: Path) -> bool:
-        return self._exists(os.path.join(folder, "__init__.py"))
+        return self._contents.exists(os.path.join(folder, "__init__.py"))
 
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _is_root(self, folder: Path) -> bool:
-        return any(self._exists(os.path.join(folder, marker)) for marker in _MARKERS)
+        return any(self._contents.exists(os.path.join(folder, marker)) for marker in _MARKERS)
 
 
 def _folder(path: str) -> Path:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["NEWEST", "Requirement", "Target", "read", "requirement", "since", "target"]
+__all__ = ["NEWEST", "Requirement", "Target", "files", "read", "requirement", "since", "target"]
 
 #: Files that may hold a requirement, the most exact first.
 _FILES = re.compile(
@@ -153,18 +153,19 @@ def _caret(specifier: str) -> str:
 
 def requirement(folder: Path) -> Requirement | None:
     """What the files of a folder require."""
-    found = [said for name in _names(folder) if (said := _in_file(folder / name)) is not None]
+    found = [said for path in files(folder) if (said := _in_file(path)) is not None]
     # An exact version counts before a range, a range before none.
     return min(found, key=lambda r: (not re.match(r"={2,3}|\d", r.specifier), not r.specifier), default=None)
 
 
-def _names(folder: Path) -> list[str]:
+def files(folder: Path) -> list[Path]:
+    """The files of a folder that may hold a requirement, the most exact first."""
     try:
         with os.scandir(folder) as listing:
             found = [entry.name for entry in listing if _FILES.fullmatch(entry.name)]
     except OSError:
         return []
-    return sorted(found, key=lambda name: (not name.endswith(".lock"), name))
+    return [folder / name for name in sorted(found, key=lambda name: (not name.endswith(".lock"), name))]
 
 
 def _in_file(path: Path) -> Requirement | None:

@@ -114,12 +114,17 @@ class Answers:
             self._given[question] = self._answer(question)
         return self._given[question]
 
-    def holds(self, question: Question, answer: Answer, tree: str) -> bool:
-        """Whether an earlier answer is still right; `tree` is what was listed in the project when it was given.
+    def holds(self, question: Question, answer: Answer, tree: str, *, in_place: bool) -> bool:
+        """Whether an earlier answer is still right.
 
-        Nothing is looked into for that, as far as possible.
+        `tree` is what was listed in the project when it was given; `in_place` says that all files which it was looked
+        for in are where they were, and no others. Nothing is looked into, as far as possible.
         """
         match question:
+            case ("nowhere", *_) if in_place:
+                return True
+            case ("module", *_) if in_place:
+                return all(self._contents.of(path) == held for path, held in answer.parts)
             case ("module", name, folder):
                 existing = self._existing(name, Path(folder))
                 most = None if answer.whole else len(answer.parts)

@@ -10,21 +10,20 @@ import contextlib
 import functools
 import json
 import os
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import gafixer
-from gafixer import files, rulebook, writing
+from gafixer import files, writing
+from gafixer.cache import place
 from gafixer.cache.answers import OF_TREES, Answer, Answers, Question, signature
 from gafixer.cache.forms import finding, form
-from gafixer.contents import Contents, Stamp, digest
-from gafixer.scan import Outcome
+from gafixer.contents import Contents, Kind, Stamp, kind
+from gafixer.scan import NOTHING, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from gafixer.findings import Detail
     from gafixer.scan import Record
@@ -72,16 +71,19 @@ class Cache:
         self, folder: Path, settings: Hierarchy, scanned: Sequence[str], detail: Detail, *, only_clean: bool = False
     ) -> None:
         self._started = time.time_ns()
-        self._path = folder / f"{_key()}.json"
+        self._path = folder / f"{place.key()}.json"
         self._settings = settings
         self._scanned = scanned
         self._detail = detail
         self._only_clean = only_clean
         self._stamps: dict[str, Stamp] = {}
-        self._questions: list[_Asked] = []
+        self._passed: dict[str, tuple[int, int]] = {}
+        self._looked: dict[str, Kind] = {}
+        self._questions: list[Any] = []
         self._kept: dict[str, _Kept] = {}
         self._holds: dict[int, bool] = {}
         self._learned: dict[str, Record] = {}
+        self._newly_passed: dict[str, tuple[int, int]] = {}
         with contextlib.suppress(OSError, *_BROKEN):
             self._read()
         self._contents = Contents(self._stamps)
@@ -92,6 +94,11 @@ class Cache:
 
         return Answers(FileProject(self._scanned, self._contents), self._contents, self._settings)
 
+    @functools.cached_property
+    def _in_place(self) -> bool:
+        """Whether all files that earlier scans looked for are where they were, or missing where they were."""
+        return all(kind(path) is found for path, found in self._looked.items())
+
     def _read(self) -> None:
         if self._path.parent.is_symlink() or self._path.is_symlink() or self._path.stat().st_size > _MOST_BYTES:
             return
@@ -99,18 +106,19 @@ class Cache:
         stamps = {
             path: Stamp(int(size), int(changed), str(held)) for path, (size, changed, held) in made["files"].items()
         }
-        questions = [
-            _Asked(tuple(map(str, asked)), Answer(tuple((str(p), str(d)) for p, d in parts), bool(whole)), str(tree))
-            for asked, parts, whole, tree in made["questions"]
-        ]
+        passed = {path: (int(size), int(changed)) for path, (size, changed) in made["passed"].items()}
+        looked = {path: Kind(found) for path, found in made["looked"].items()}
         kept = {
             path: _Kept(str(held), str(signed), int(detail), tuple(map(int, asked)), findings)
             for path, (held, signed, detail, asked, findings) in made["outcomes"].items()
         }
-        self._stamps, self._questions, self._kept = stamps, questions, kept
+        self._stamps, self._passed, self._looked, self._kept = stamps, passed, looked, kept
+        self._questions = list(made["questions"])
 
     def outcome(self, path: str) -> Outcome | None:
         """What the scan of a file would come to, as far as that is known."""
+        if path in self._passed:
+            return NOTHING if self._passed[path] == _state(path) else None
         kept = self._kept.get(path)
         if kept is None or not self._is_current(path, kept):
             return None
@@ -132,17 +140,42 @@ class Cache:
     def _is_answered(self, number: int) -> bool:
         """Whether a question has the answer that it had."""
         if number not in self._holds:
-            known = 0 <= number < len(self._questions)
-            self._holds[number] = known and self._answers.holds(*self._questions[number])
+            asked = self._asked(number)
+            self._holds[number] = asked is not None and self._has_answer(number, asked)
         return self._holds[number]
+
+    def _has_answer(self, number: int, asked: _Asked) -> bool:
+        in_place = self._is_placed(number) and self._in_place
+        return self._answers.holds(asked.question, asked.answer, asked.tree, in_place=in_place)
+
+    def _asked(self, number: int) -> _Asked | None:
+        """A question of an earlier scan, made of what was read only when it is needed."""
+        try:
+            asked, parts, whole, tree, _ = self._questions[number]
+            answer = Answer(tuple((str(path), str(held)) for path, held in parts), bool(whole))
+            return _Asked(tuple(map(str, asked)), answer, str(tree))
+        except _BROKEN:
+            return None
+
+    def _is_placed(self, number: int) -> bool:
+        """Whether all that a question made us look for is among the files of which is known where they are."""
+        return self._questions[number][-1] is True
 
     def learn(self, record: Record) -> None:
         """Take in what the scan of a file came to."""
         self._learned[record.path] = record
 
+    def pass_over(self, paths: Iterable[str]) -> None:
+        """Take in that the scan of these files had nothing to look into, whatever else the project holds."""
+        states = ((path, _state(path)) for path in paths)
+        self._newly_passed |= {
+            path: state for path, state in states if state is not None and self._is_settled(state[1])
+        }
+
     def save(self) -> None:
         """Write what is known now, if there is anything new; what else is known of other files stays."""
-        if not self._learned:
+        moved = bool(self._holds) and not self._in_place
+        if not (self._learned or self._newly_passed or moved):
             return
         with contextlib.suppress(OSError, ValueError):
             self._prepare()
@@ -170,26 +203,50 @@ class Cache:
             findings = [form(found) for found in record.findings]
             outcomes[path] = [record.digest, record.signature, int(record.detail), numbered, findings]
         fresh = len(numbers)
+        placed = set()
         for path, kept in self._kept.items():
-            if path not in outcomes and all(self._holds.get(number, True) for number in kept.asked):
-                asked = [self._again(number) for number in kept.asked if number < len(self._questions)]
-                numbered = [numbers.setdefault(question, len(numbers)) for question in asked]
-                outcomes[path] = [kept.digest, kept.signature, kept.detail, numbered, kept.findings]
+            known = {n: asked for n in kept.asked if self._holds.get(n, True) and (asked := self._again(n)) is not None}
+            if path in outcomes or path in self._newly_passed or len(known) < len(set(kept.asked)):
+                continue
+            placed |= {asked for number, asked in known.items() if self._stays_placed(number)}
+            numbered = [numbers.setdefault(asked, len(numbers)) for asked in known.values()]
+            outcomes[path] = [kept.digest, kept.signature, kept.detail, numbered, kept.findings]
+        looked = self._looks(list(numbers)[:fresh], placed)
         return {
             "outcomes": outcomes,
-            "questions": [[asked, answer.parts, answer.whole, tree] for asked, answer, tree in numbers],
+            "questions": [[a.question, a.answer.parts, a.answer.whole, a.tree, a in placed] for a in numbers],
             "files": self._files(outcomes, list(numbers), fresh),
+            "passed": {p: state for p, state in (self._passed | self._newly_passed).items() if p not in outcomes},
+            "looked": looked,
         }
+
+    def _stays_placed(self, number: int) -> bool:
+        """Whether it is still known where all is that an earlier question made us look for."""
+        return (self._is_placed(number) and self._in_place) or self._holds.get(number, False)
+
+    def _looks(self, fresh: Sequence[_Asked], placed: set[_Asked]) -> Mapping[str, Kind]:
+        """What is where, of all that `placed` questions made us look for; those of this scan that hold are added.
+
+        Where a file moved during the scan, nothing is in its place.
+        """
+        placed |= {asked for asked in fresh if self._answers.holds(*asked, in_place=False)}
+        before, now = self._looked if self._in_place else {}, self._contents.looked
+        if any(before.get(path, found) is not found for path, found in now.items()):
+            placed.clear()
+            return {}
+        return {**before, **now}
 
     def _now(self, question: Question, answer: Answer) -> _Asked:
         """A question that was asked in this scan."""
         of_tree = question[0] in OF_TREES
         return _Asked(question, answer, self._answers.settled(answer, self._started - _RECENT) if of_tree else "")
 
-    def _again(self, number: int) -> _Asked:
+    def _again(self, number: int) -> _Asked | None:
         """A question that was asked earlier."""
-        question, answer, _ = asked = self._questions[number]
-        return self._now(question, answer) if self._holds.get(number) and question[0] in OF_TREES else asked
+        asked = self._asked(number)
+        if asked is None or not (self._holds.get(number) and asked.question[0] in OF_TREES):
+            return asked
+        return self._now(asked.question, asked.answer)
 
     def _files(self, outcomes: Mapping[str, list[Any]], questions: Sequence[_Asked], fresh: int) -> dict[str, Stamp]:
         """The stamps of files; those that this scan looked into (of `fresh` questions) as they are now."""
@@ -215,33 +272,18 @@ class Cache:
             state = os.stat(path)
         except OSError:
             return None
-        settled = state.st_mtime_ns < self._started - _RECENT
+        settled = self._is_settled(state.st_mtime_ns)
         return Stamp(state.st_size, state.st_mtime_ns, content) if settled else None
 
-
-def _key() -> str:
-    """A name for this gafixer, this Python and this working directory."""
-    from importlib.util import find_spec
-
-    libcst = find_spec("libcst")
-    said = (
-        gafixer.__version__,
-        sys.version,
-        str(Path.cwd()),
-        _stamps(Path(gafixer.__file__).parent),
-        _stamps(rulebook.root()),
-        libcst and libcst.origin and os.stat(libcst.origin).st_mtime_ns,
-    )
-    return digest(repr(said).encode(errors="surrogateescape"))
+    def _is_settled(self, time: int) -> bool:
+        """Whether a file that changed then can't have changed since without showing it."""
+        return time < self._started - _RECENT
 
 
-def _stamps(folder: Path) -> list[tuple[str, int, int]]:
-    """Names, sizes and times of all source and data of ours below a folder."""
-    found = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in {"__pycache__", "parity", "patch"})
-        for name in sorted(names):
-            if name.endswith((".py", ".json")):
-                state = os.stat(os.path.join(root, name))
-                found.append((os.path.join(root, name), state.st_size, state.st_mtime_ns))
-    return found
+def _state(path: str) -> tuple[int, int] | None:
+    """Size and time of change of a file."""
+    try:
+        state = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return state.st_size, state.st_mtime_ns
