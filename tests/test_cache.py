@@ -168,7 +168,13 @@ def test_a_file_that_was_passed_over_is_not_read(
     _write(project / "plain.py", "x = 1\n")
     _scan(tmp_path / "cache")
     read: list[str] = []
-    monkeypatch.setattr(files, "read", lambda path, real=files.read: (read.append(path), real(path))[1])
+    real = files.read
+
+    def noted(path: str) -> bytes:
+        read.append(path)
+        return real(path)
+
+    monkeypatch.setattr(files, "read", noted)
     _scan(tmp_path / "cache")
     assert "plain.py" not in read
     _write(project / "plain.py", _TRAIN)
