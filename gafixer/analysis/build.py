@@ -27,6 +27,7 @@ from gafixer.analysis.values import (
     Value,
 )
 from gafixer.analysis.windows import Shape
+from gafixer.data.evidence import DROP_LAST, RANKS
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
@@ -40,15 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["sites"]
 
-_RANKS = re.compile(
-    r"DistributedDataParallel|\bDDP\(|FullyShardedDataParallel|fully_shard|init_process_group|\bFSDP\(|fabric\.setup|Accelerator\("
-)
 #: A name that is assigned what is made of itself, and how many lines above a loss call that is looked for.
 _REBINDS = re.compile(r"\s*(\w+)\s*=\s*.*\b\1\b")
 _ABOVE = 8
-_DROP_LAST = re.compile(r"drop_last\s*=\s*True")
-
-
 #: Where a project's own tests are: what they call trains elsewhere.
 _TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 
@@ -319,16 +314,11 @@ def _speaks_of_deepspeed(module: Module) -> bool:
 
 
 def _ranks(module: Module) -> Evidence | None:
-    return _evidence(_RANKS, "several ranks average their gradients here", module)
+    return next(evidence.signs(RANKS, module), None)
 
 
 def _drops_last(module: Module) -> Evidence | None:
-    return _evidence(_DROP_LAST, "the short last batch is dropped here", module)
-
-
-def _evidence(pattern: re.Pattern[str], message: str, module: Module) -> Evidence | None:
-    match = pattern.search(module.source)
-    return None if match is None else Evidence(module.line_spot(match.start()), message)
+    return next(evidence.signs(DROP_LAST, module), None)
 
 
 #: From what says least to what says most.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,12 @@ from gafixer.data.losses import BESIDE, HEAD_CLASS
 from gafixer.data.transformers import HEAD_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from gafixer.analysis.source import Module
+    from gafixer.data.evidence import Sign
 
-__all__ = ["Surroundings", "judge"]
+__all__ = ["Surroundings", "judge", "signs"]
 
 _TOKEN_SHAPE = re.compile(
     r"view\(\s*-1|reshape\(\s*-1|flatten|transpose\(\s*1\s*,\s*2|transpose\(\s*-?\d\s*,|permute\(|\[\s*\.\.\.\s*,\s*:-1|\[:\s*,\s*:-1|rearrange\(|shift_|view\(\w+\s*\*"
@@ -80,26 +82,29 @@ class Surroundings:
 
 def _variations(module: Module) -> list[tuple[int, Evidence]]:
     """Where a module makes counts unequal: the first place of each kind, with the kind's rank."""
-    found = ((rank, _first(pattern, message, module)) for rank, (pattern, message) in enumerate(VARIES))
+    found = ((rank, _first(sign, module)) for rank, sign in enumerate(VARIES))
     return [(rank, evidence) for rank, evidence in found if evidence is not None]
 
 
 def _blocks(module: Module) -> list[Evidence]:
     """Where a module makes blocks of one length: the first place of each kind."""
-    found = (_first(pattern, message, module) for pattern, message in FIXED)
+    found = (_first(sign, module) for sign in FIXED)
     return [evidence for evidence in found if evidence is not None]
 
 
 def _whole(module: Module) -> Evidence | None:
-    return _first(WHOLE, "labels are the inputs themselves here: padding is scored too", module)
+    return _first(WHOLE, module)
 
 
-def _first(pattern: re.Pattern[str], message: str, module: Module) -> Evidence | None:
-    for match in pattern.finditer(module.source):
-        spot = module.line_spot(match.start())
-        if not DECLARES.search(module.line(spot.row)):
-            return Evidence(spot, message)
-    return None
+def _first(sign: Sign, module: Module) -> Evidence | None:
+    return next((e for e in signs(sign, module) if not DECLARES.search(module.line(e.spot.row))), None)
+
+
+def signs(sign: Sign, module: Module) -> Iterator[Evidence]:
+    """Where a module shows a sign, from its top to its bottom."""
+    looks = [look for look in sign.looks if any(word in module.source for word in look.words)]
+    for start in heapq.merge(*(map(re.Match.start, look.pattern.finditer(module.source)) for look in looks)):
+        yield Evidence(module.line_spot(start), sign.message)
 
 
 def judge(atom: Atom, line: str, around: Surroundings, masked: bool) -> tuple[Items, Variation, tuple[Evidence, ...]]:

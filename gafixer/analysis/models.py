@@ -69,17 +69,22 @@ def behind(atom: Atom, module: Module, project: Project) -> Iterator[Model]:
 
 def _named(names: Names, module: Module) -> Iterator[ClassRef]:
     """The modules of the project that a file's code names, imports left out: what is never used makes no model."""
-    seen: set[ClassRef] = set()
+    found = (names.dotted(module, node) for node in module.once(_capitalised))
+    for cls in dict.fromkeys(one for one in found if isinstance(one, ClassRef)):
+        if names.method(cls, "forward") is not None:
+            yield cls
+
+
+def _capitalised(module: Module) -> list[ast.Name | ast.Attribute]:
+    """Where a module's code first names what is called like a class, for each such name."""
+    found: dict[str, ast.Name | ast.Attribute] = {}
     for node in itertools.chain.from_iterable(map(ast.walk, module.statements())):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) if name[:1].isupper():
-                found = names.dotted(module, node)
+                found.setdefault(ast.dump(node), node)
             case _:
-                continue
-        if isinstance(found, ClassRef) and found not in seen:
-            seen.add(found)
-            if names.method(found, "forward") is not None:
-                yield found
+                pass
+    return list(found.values())
 
 
 def _forward(run: Interpreter, cls: ClassRef, call: Called) -> Value:

@@ -40,13 +40,12 @@ class Told:
 
 def told(source: str) -> Iterator[Told]:
     """All that a module tells."""
-    if "\n@" not in source and not source.startswith("@") and "regist" not in source and "] =" not in source:
-        return
-    for pattern in (_DECORATED, _CALLED):
-        for match in pattern.finditer(source):
-            if (registrar := _registrar(match["by"])) is not None:
-                yield Told(registrar, match["name"])
-    for match in _ENTERED.finditer(source):
+    decorated = _DECORATED.finditer(source) if "\n@" in source or source.startswith("@") else ()
+    called = _CALLED.finditer(source) if "regist" in source else ()
+    for match in (*decorated, *called):
+        if (registrar := _registrar(match["by"])) is not None:
+            yield Told(registrar, match["name"])
+    for match in _ENTERED.finditer(source) if "] =" in source or "]=" in source else ():
         yield Told(match["by"], match["name"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gafixer.analysis.compound import Compound, Extent
 from gafixer.analysis.values import (
     Atom,
     Attr,
@@ -15,7 +16,6 @@ from gafixer.analysis.values import (
     Element,
     External,
     Func,
-    Index,
     Instance,
     Item,
     Listing,
@@ -62,21 +62,23 @@ def depth(value: Value) -> int:
 #: A value of more parts, or of deeper ones, is code that nobody reads a scale out of. Hashing and comparing walk all of
 #: a value, and ``x = (x, x)`` doubles it.
 _MOST_PARTS, _DEEPEST = 400, 30
+_ALONE = Extent(1, 0)
 
 
 def bounded(value: Value) -> Value:
     """The value, or an opaque one where it is too large to be worked with."""
-    if isinstance(value, Const | Sym | External | Instance | Opaque | Index):
-        return value
-    count = 0
-    stack: list[tuple[object, int]] = [(value, 0)]
-    while stack:
-        part, level = stack.pop()
-        count += 1
-        if count > _MOST_PARTS or level > _DEEPEST:
-            return Opaque("too large")
-        stack += [(inner, level + 1) for inner in _parts(part)]
-    return value
+    extent = _extent(value)
+    return Opaque("too large") if extent.parts > _MOST_PARTS or extent.depth > _DEEPEST else value
+
+
+def _extent(value: object) -> Extent:
+    """How large a value is, as far as hashing it walks."""
+    if not isinstance(value, Compound):
+        return _ALONE
+    if value.extent is None:
+        inner = [_extent(part) for part in _parts(value)]
+        value.remember(Extent(1 + sum(e.parts for e in inner), 1 + max((e.depth for e in inner), default=-1)))
+    return value.extent or _ALONE
 
 
 def _parts(value: object) -> tuple[object, ...]:

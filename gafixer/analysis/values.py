@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from gafixer.analysis.compound import Compound
+
 if TYPE_CHECKING:
     import ast
 
@@ -125,32 +127,40 @@ class Sym:
 
 
 @dataclass(frozen=True, slots=True)
-class Attr:
+class Attr(Compound):
     """An attribute of a value that is not known."""
+
+    __hash__ = Compound.__hash__
 
     base: Value
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Item(Compound):
     """A subscript of a value that is not known."""
+
+    __hash__ = Compound.__hash__
 
     base: Value
     key: Value
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class Element(Compound):
     """What a loop draws from `of`."""
+
+    __hash__ = Compound.__hash__
 
     of: Value
     loop: int
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class Called(Compound):
     """The result of a call that could not be followed."""
+
+    __hash__ = Compound.__hash__
 
     func: Value
     args: tuple[Value, ...]
@@ -179,8 +189,10 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Modulo:
+class Modulo(Compound):
     """``left % right``."""
+
+    __hash__ = Compound.__hash__
 
     left: Value
     right: Value
@@ -188,8 +200,10 @@ class Modulo:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Compound):
     """``left op right`` with the operator's Python spelling."""
+
+    __hash__ = Compound.__hash__
 
     op: str
     left: Value
@@ -197,23 +211,29 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(Compound):
     """``and``, ``or``, ``not`` of values."""
+
+    __hash__ = Compound.__hash__
 
     op: LogicOp
     parts: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Compound):
     """A tuple or list whose elements are known."""
+
+    __hash__ = Compound.__hash__
 
     items: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Compound):
     """A list that a loop fills: one `element` per iteration."""
+
+    __hash__ = Compound.__hash__
 
     element: Value
     loop: int | None = None
@@ -221,8 +241,10 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(Compound):
     """A dict with known keys."""
+
+    __hash__ = Compound.__hash__
 
     entries: tuple[tuple[object, Value], ...]
 
@@ -246,8 +268,10 @@ class ModuleRef:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassRef:
+class ClassRef(Compound):
     """A class of the project: the path of its module, its name, and its statement, as a name may be given twice."""
+
+    __hash__ = Compound.__hash__
 
     module: str
     name: str
@@ -255,19 +279,23 @@ class ClassRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Compound):
     """An object of a project class; its attributes live in the interpreter's heap under `id`."""
+
+    __hash__ = Compound.__hash__
 
     cls: ClassRef
     id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Func:
+class Func(Compound):
     """A function of the project, with what it closes over and, for a method, its object.
 
     A `plain` one is meant without its decorators: it is what they were given.
     """
+
+    __hash__ = Compound.__hash__
 
     module: str
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda = field(compare=False, repr=False)
@@ -280,19 +308,23 @@ class Func:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Compound):
     """A method of a value that is not an object of the project."""
+
+    __hash__ = Compound.__hash__
 
     receiver: Value
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class LossModule:
+class LossModule(Compound):
     """A loss object, for example ``nn.CrossEntropyLoss(ignore_index=0)``, or a call with these settings to come.
 
     `own` is what the project declares of it, where it is no loss of PyTorch.
     """
+
+    __hash__ = Compound.__hash__
 
     name: str
     reduction: Reduction
@@ -303,21 +335,25 @@ class LossModule:
 
 
 @dataclass(frozen=True, slots=True)
-class Detached:
+class Detached(Compound):
     """A value cut from the graph: what is logged."""
+
+    __hash__ = Compound.__hash__
 
     of: Value
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Compound):
     """One of several values, depending on a branch."""
+
+    __hash__ = Compound.__hash__
 
     options: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(Compound):
     """The innermost part of a term.
 
     `target`, `ignore`, `weighted` and `mask` say what its items are; `loops` are the loops around it, `accumulated`
@@ -327,6 +363,8 @@ class Atom:
     itself for a function. `part` says which output of a head's call this is: an attribute, a key, a position.
     `own` is what the project declares of a loss of its own.
     """
+
+    __hash__ = Compound.__hash__
 
     kind: Kind
     name: str
@@ -348,8 +386,10 @@ class Atom:
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(Compound):
     """``value ** power``, applied at `spot`; `via` is where a precomputed factor was made."""
+
+    __hash__ = Compound.__hash__
 
     value: Value
     power: int
@@ -359,8 +399,10 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Term(Compound):
     """``coefficient x factors x atom``; without an atom it is a plain number."""
+
+    __hash__ = Compound.__hash__
 
     atom: Atom | None
     factors: tuple[Factor, ...] = ()
@@ -368,8 +410,10 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Poly:
+class Poly(Compound):
     """A sum of terms."""
+
+    __hash__ = Compound.__hash__
 
     terms: tuple[Term, ...]
 
