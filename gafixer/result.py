@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from gafixer.baseline import Baseline, Compared
-    from gafixer.findings import Finding, Place
+    from gafixer.findings import Finding, Place, Span
     from gafixer.options import Options
     from gafixer.programs import Opened
     from gafixer.scan import Failure, Outcome
@@ -110,8 +110,15 @@ class Result:
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """In the order of the places, each once: several files may speak of one requirement, and the loudest is heard."""
+    """In the order of the places, each once: several files may speak of one requirement, and the loudest is heard.
+
+    Of equally loud ones it is the one that points at the first file, in whichever order they were scanned.
+    """
     kept: dict[tuple[str, object], Finding] = {}
-    for finding in sorted(findings, key=lambda f: (f.order, -f.severity.rank, f.message)):
+    for finding in sorted(findings, key=lambda f: (f.order, -f.severity.rank, f.message, _pointed_at(f))):
         kept.setdefault((finding.code, finding.place), finding)
     return list(kept.values())
+
+
+def _pointed_at(finding: Finding) -> list[tuple[str, Span]]:
+    return [(related.place.filename, related.place.span) for related in finding.related]

@@ -49,6 +49,27 @@ def test_errors_are_one_line(project: Path) -> None:
         assert run.stderr.count("\n") == 1
 
 
+_USER = """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+def main(rows):
+    arguments = TrainingArguments("out", gradient_accumulation_steps=4)
+    Trainer(AutoModelForCausalLM.from_pretrained("x"), arguments, train_dataset=rows).train()
+"""
+
+
+def test_files_that_speak_of_one_place(tmp_path: Path) -> None:
+    """Of their findings one is told, and it is the same whichever of them is scanned first."""
+    (tmp_path / "requirements.txt").write_text("transformers==4.40.0\n")
+    for name in ("one.py", "other.py"):
+        (tmp_path / name).write_text(_USER)
+    orders = (["one.py", "other.py"], ["other.py", "one.py"])
+    runs = [gafixer("scan", *JSON, *names, cwd=tmp_path, command=REAL) for names in orders]
+    assert codes(runs[0]) == ["GA305"]
+    assert runs[0].stdout == runs[1].stdout
+    assert "one.py" in runs[0].stdout
+
+
 def test_json(project: Path) -> None:
     """The document of design version 1, field by field."""
     run = gafixer("scan", "--output-format", "json", "train.py", "--select", "GA101", cwd=project)
