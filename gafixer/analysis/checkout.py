@@ -193,9 +193,19 @@ class FileProject:
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def root(self, folder: Path) -> Path:
         """The checkout that a folder is in, else the nearest folder that looks like a project's."""
-        around = (folder, *folder.parents)
-        checkout = next((f for f in around if self._contents.exists(os.path.join(f, ".git"))), None)
-        return checkout or next((f for f in around if self._is_root(f)), folder)
+        return self._checkout(folder) or self._nearest(folder) or folder
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _checkout(self, folder: Path) -> Path | None:
+        if self._contents.exists(os.path.join(folder, ".git")):
+            return folder
+        return None if folder.parent == folder else self._checkout(folder.parent)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
+    def _nearest(self, folder: Path) -> Path | None:
+        if self._is_root(folder):
+            return folder
+        return None if folder.parent == folder else self._nearest(folder.parent)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a project lives as long as its scan
     def _roots(self, folder: Path) -> tuple[tuple[Path, str | None], ...]:
