@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.benchmarks import report, table
 from tests.benchmarks.timing import Command, Comparison, Run, compare
 
 if TYPE_CHECKING:
@@ -21,6 +23,20 @@ def test_one_command(tmp_path: Path) -> None:
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(shown) == 4
     assert shown[3].startswith(f"| {tmp_path.name} ")
+
+
+def test_readme_shows_what_was_measured() -> None:
+    """The tables are those of the figures that are kept, to the letter."""
+    figures = json.loads(report.FIGURES.read_text(encoding="utf-8"))
+    assert table.table(figures) in table.README.read_text(encoding="utf-8")
+
+
+def test_what_is_ready_before_each_run(tmp_path: Path) -> None:
+    """Of a command that changes its file, each run finds the file as it was."""
+    file = tmp_path / "once"
+    takes = Command("takes", (sys.executable, "-c", f"import os; os.remove({str(file)!r})"), {})
+    compared = compare(takes, takes, 2, before=file.touch)
+    assert (len(compared.ours), len(compared.theirs)) == (2, 2)
 
 
 def test_a_failed_run_has_no_time() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["Command", "Comparison", "Run", "compare"]
 
@@ -74,18 +74,20 @@ def _median(runs: Sequence[Run]) -> float:
     return statistics.median(run.seconds for run in runs)
 
 
-def compare(ours: Command, theirs: Command, pairs: int) -> Comparison:
+def compare(ours: Command, theirs: Command, pairs: int, before: Callable[[], None] = lambda: None) -> Comparison:
     """Measure both `pairs` times, after one run of each that fills the file cache and is not counted.
+
+    `before` makes ready what a run changes.
 
     Raises:
         RuntimeError: a command failed; a failed run has no time.
     """
-    run(ours)
-    run(theirs)
     measured: tuple[list[Run], list[Run]] = ([], [])
-    for pair in range(pairs):
+    for pair in range(pairs + 1):
         for which in (0, 1) if pair % 2 == 0 else (1, 0):
+            before()
             measured[which].append(run((ours, theirs)[which]))
+    del measured[0][0], measured[1][0]
     return Comparison(tuple(measured[0]), tuple(measured[1]))
 
 

@@ -10,7 +10,7 @@ import click
 
 from tests.benchmarks.timing import Command
 
-__all__ = ["AGAINST", "ours"]
+__all__ = ["AGAINST", "hooked", "mended", "ours", "parsed"]
 
 
 def ours(tree: str, jobs: int | None, extra: tuple[str, ...] = (), cache: str | None = None) -> Command:
@@ -18,6 +18,22 @@ def ours(tree: str, jobs: int | None, extra: tuple[str, ...] = (), cache: str | 
     processes = () if jobs is None else ("--jobs", str(jobs))
     kept = ("--no-cache",) if cache is None else ("--cache-dir", cache)
     return Command("gafixer", (sys.executable, "-m", "gafixer", "scan", tree, *settings, *kept, *processes, *extra), {})
+
+
+def hooked(path: str) -> Command:
+    """As the hook has a changed file scanned; of what it holds now no cache can know."""
+    settings = ("--isolated", "--exit-zero", "--force-exclude", "--no-cache")
+    return Command("gafixer", (sys.executable, "-m", "gafixer", "scan", *settings, path), {})
+
+
+def mended(path: str) -> Command:
+    settings = ("--isolated", "--fix", "--unsafe-fixes", "--exit-non-zero-on-fix", "--no-cache")
+    return Command("gafixer --fix", (sys.executable, "-m", "gafixer", "scan", *settings, path), {}, (1,))
+
+
+def parsed(path: str) -> Command:
+    code = "import sys, libcst; libcst.parse_module(open(sys.argv[1], encoding='utf-8').read())"
+    return Command("libcst", (sys.executable, "-c", code, path), {})
 
 
 def _program(name: str) -> str:
