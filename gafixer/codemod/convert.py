@@ -141,7 +141,7 @@ def _every_batch(tree: Tree, place: Layout, loop: ast.For) -> None:
     around = itertools.takewhile(lambda node: node is not loop, tree.around(place.backward))
     if any(isinstance(node, ast.If | ast.Try | ast.For | ast.While | ast.Match) for node in around):
         raise DeclinedError("backward runs for some batches only")
-    for node in ast.walk(loop):
+    for node in tree.walk(loop):
         if isinstance(node, ast.Continue | ast.Break) and node.lineno < place.backward.lineno:
             loops = [n for n in tree.around(node) if isinstance(n, ast.For | ast.While)]
             if loops[0] is loop:
@@ -217,7 +217,7 @@ def _once(tree: Tree, place: Layout, anchor: ast.stmt) -> None:
     again = [n for n in tree.around(anchor) if n is not anchor]
     again += [
         outer
-        for node in ast.walk(tree.root)
+        for node in tree.walk(tree.root)
         if isinstance(node, ast.Call) and spelled(node.func) in {name, f"self.{name}"}
         for outer in tree.around(node)
     ]

@@ -111,7 +111,7 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     text = dict(site.modules).get(term.atom.spot.path)
     if text is None:
         raise DeclinedError("the loss is computed in another file")
-    other = tree if term.atom.spot.path == tree.path else Tree(text, term.atom.spot.path)
+    other = tree if term.atom.spot.path == tree.path else tree.other(term.atom.spot.path, text)
     node = other.expression(term.atom.spot)
     if node is None:
         raise DeclinedError("the loss is computed in another file")
@@ -203,7 +203,7 @@ def _of_model(tree: Tree, model: ModelLoss, call: ast.Call) -> Summed | None:
             source = files.get(term.atom.spot.path)
             if source is None:  # a part of the loss that the model's own files don't make
                 return None
-            other = Tree(source, term.atom.spot.path)
+            other = tree.other(term.atom.spot.path, source)
             node = other.expression(term.atom.spot)
             forward = _forward(other, model.name)
             if node is None or forward is None:
@@ -259,7 +259,7 @@ def _given(tree: Tree, home: Function, name: str, row: int) -> Iterator[ast.expr
         value = getattr(statement, "value", None)
         if isinstance(value, ast.expr) and statement.lineno <= row:
             yield value
-    for node in ast.walk(home):
+    for node in tree.walk(home):
         if isinstance(node, ast.With) and node.lineno <= row:
             yield from (i.context_expr for i in node.items if spelled(i.optional_vars) == name)
 
