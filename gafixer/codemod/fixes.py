@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from gafixer.analysis.source import UnreadableError
 from gafixer.codemod import edits, subjects
 from gafixer.codemod.compose import SEPARATE
 from gafixer.codemod.helper import NAME, Added, added, imported, present
@@ -241,7 +242,7 @@ class Fixer:
         return rewrite(tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
     def _check(self, new: Texts, expected: Counter[str]) -> Counter[str]:
-        """All of it compiles; what is said of it beyond what is expected.
+        """What is said of it beyond what is expected.
 
         Raises:
             DeclinedError: it does not compile, or nothing changed.
@@ -249,11 +250,9 @@ class Fixer:
         if new == self._before(new):
             raise DeclinedError("nothing changed")
         try:
-            for path, text in new.items():
-                compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
+            self._last = new, self._scan(new)
+        except UnreadableError as error:
             raise DeclinedError("the result does not compile") from error
-        self._last = new, self._scan(new)
         return Counter(f.code for f in self._last[1][1]) - expected
 
     def scanned(self, texts: Texts) -> tuple[Sequence[Said], Sequence[Finding]] | None:

@@ -24,7 +24,7 @@ class Tree:
     """The syntax tree of one file, with parents.
 
     `beside` gives those of files that a plan may change, too, `derived` the classes of the project that name a class
-    as a base.
+    as a base. `statements` are what the source was parsed to, if it was.
     """
 
     def __init__(
@@ -33,12 +33,13 @@ class Tree:
         path: str,
         beside: Callable[[str], Tree | None] = lambda path: None,
         derived: Callable[[str], list[ast.ClassDef]] = lambda name: [],
+        statements: list[ast.stmt] | None = None,
     ) -> None:
         self.source = source
         self.path = path
         self.beside = beside
         self.derived = derived
-        self.root = ast.parse(source)
+        self.root = ast.Module(statements, []) if statements is not None else ast.parse(source)
         self._lines = source.split("\n")
         self._parents: dict[ast.AST, ast.AST] = {}
         self._begun: dict[int, list[ast.expr | ast.stmt]] = {}
