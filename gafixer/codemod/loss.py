@@ -176,12 +176,15 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
         raise DeclinedError(
             f"`{term.atom.part}` has a denominator of its own: the head's loss alone is one over its labels"
         )
-    models = list(site.models(term))
-    for away, named in enumerate(kinds(tree, site, call)):
-        options = {labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named}
-        for model in models:
-            if model.away <= away and (made := _of_model(tree, model, call)) is not None:
-                options.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
+    known: dict[str, str] = {}
+    models = (site.models(term, 0), site.models(term, 1), ())
+    for named, seen in zip(kinds(tree, site, call), models, strict=True):
+        for model in seen:
+            if (made := _of_model(tree, model, call)) is not None:
+                known.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
+        options = known | {
+            labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named
+        }
         if len(options) > 1:
             raise DeclinedError("models of several kinds are in sight: it is not clear which labels are scored")
         for count, assumed in options.items():
