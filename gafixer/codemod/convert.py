@@ -105,14 +105,9 @@ def accelerated(tree: Tree, site: Site) -> Plan:
     parts |= adapted(tree, site, place, anchor, trained.model)
     if steps is not None and not site.window.flushes:
         parts |= guards.flush(tree, site, mended=False).parts
-    imports = tuple(line for line in _IMPORTS if not _has(tree, line))
-    uses = () if _has(tree, _USES) else (_USES,)
+    imports = tuple(line for line in _IMPORTS if not tree.has(line))
+    uses = () if tree.has(_USES) else (_USES,)
     return Plan(frozenset(parts), Applicability.UNSAFE, loss.assumed, functions=(_TEXT,), imports=imports, uses=uses)
-
-
-def _has(tree: Tree, line: str) -> bool:
-    (wanted,) = ast.parse(line).body
-    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
 
 
 def _loop(tree: Tree, site: Site) -> tuple[Layout, ast.For]:

@@ -237,7 +237,7 @@ class Fixer:
             parts, line = imported(plan)
             return rewrite(tree, parts, (), 1, (*((line,) if line else ()), *plan.uses))
         top = added(helper, tree) if helper is not None else Added()
-        functions = (*top.functions, *(text for text in plan.functions if not _defined(tree, text)))
+        functions = (*top.functions, *(text for text in plan.functions if not tree.has(text)))
         imports = dict.fromkeys((*top.imports, *plan.imports, *plan.uses))
         return rewrite(tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
@@ -264,12 +264,6 @@ def _calls_helper(plan: Plan) -> bool:
     """Whether what a plan writes into a file calls the function that divides."""
     written = [part.code for part in plan.parts if isinstance(part, Insert | Replace | Rewrite)]
     return any(NAME in code for code in (*written, *plan.functions))
-
-
-def _defined(tree: Tree, function: str) -> bool:
-    """Whether the file has this very function already."""
-    (wanted,) = ast.parse(function).body
-    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
 
 
 def _first_use(plan: Plan) -> int:

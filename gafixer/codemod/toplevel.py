@@ -113,7 +113,8 @@ def _is_future(node: cst.CSTNode) -> bool:
 def _script_index(tree: Tree, body: Sequence[cst.CSTNode], row: int) -> int:
     """After the imports at the head of the file, or of the notebook's cell that `row` is in."""
     boundary = ast.dump(ast.parse(BOUNDARY).body[0])
-    cells = sum(ast.dump(node) == boundary for node in tree.root.body if node.lineno < row)
+    alone = (node for node in tree.root.body if isinstance(node, ast.Expr) and node.lineno < row)
+    cells = sum(ast.dump(node) == boundary for node in alone)
     bounds = [-1, *(index for index, node in enumerate(body) if _is_boundary(node)), len(body)]
     start = bounds[cells] + 1
     return start + _import_index(body[start : bounds[cells + 1]])

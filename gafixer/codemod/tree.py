@@ -209,6 +209,12 @@ class Tree:
             self._bindings[scope] = found
         return sorted(self._bindings[scope].get(key, ()), key=lambda n: n.lineno)
 
+    def has(self, code: str) -> bool:
+        """Whether the top level of the file has this very statement."""
+        (wanted,) = ast.parse(code).body
+        alike = (n for n in self.root.body if type(n) is type(wanted) and _name(n) == _name(wanted))
+        return any(ast.dump(node) == ast.dump(wanted) for node in alike)
+
     def is_global(self, name: str) -> bool:
         """Whether a name is bound at the top level of the file."""
         for node in self.root.body:
@@ -225,6 +231,10 @@ class Tree:
                 case _:
                     pass
         return False
+
+
+def _name(node: ast.stmt) -> str | None:
+    return node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
 
 
 def _always(statement: ast.stmt, ways: set[int]) -> bool:
