@@ -62,7 +62,7 @@ def rewrite(
     if change.moved:
         changed = changed.visit(_Unstash(change.moved))
         assert isinstance(changed, cst.Module)
-    return short.restored(with_top(tree, module, changed, top, top_row, imports).code)
+    return short.restored(with_top(tree, locator, module, changed, top, top_row, imports).code)
 
 
 def _rows(part: Part) -> Iterable[int]:

@@ -1,6 +1,6 @@
 """What a rewrite keeps as it is: statements, functions and classes that it touches nowhere are not parsed again.
 
-In the text that libcst reads a name stands for each run of them, at the top level a short function for each definition,
+In the text that libcst reads a name stands for each run of them, for definitions of the top level a short function,
 between the same comments and blank lines.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from gafixer.codemod.tree import Tree
 
@@ -51,33 +51,26 @@ def shortened(tree: Tree, touched: Collection[int]) -> Shortened:
         stand = f"{head[:column]}{_stand(lines, run[0], f'{_NAME}{len(kept)}')}"
         kept.append("\n".join([head[column:], *lines[first:last]]))
         made += [*lines[row - 1 : first - 1], *stand.split("\n")]
-        rows += [*range(row, first), *[first] * (stand.count("\n") + 1)]
+        rows += [*range(row, first), *[run[0].lineno] * (stand.count("\n") + 1)]
         row = last + 1
     return Shortened("\n".join([*made, *lines[row - 1 :]]), [*rows, *range(row, len(lines) + 1)], kept)
 
 
 def _untouched(tree: Tree, touched: Collection[int]) -> Iterator[Sequence[ast.stmt]]:
-    """Definitions of the top level, and runs of statements in all that is not kept there, in their order."""
-    for node in tree.root.body:
-        if isinstance(node, _Definition) and not _is_touched(node, touched) and tree.alone(node):
-            yield [node]
-        else:
-            yield from _runs(tree, node, touched)
-
-
-def _runs(tree: Tree, outer: ast.stmt, touched: Collection[int]) -> Iterator[Sequence[ast.stmt]]:
-    """Runs of untouched statements in the blocks of a statement."""
+    """Runs of untouched definitions of the top level, and of statements within what is not kept there, in order."""
 
     def stays(node: ast.stmt) -> bool:
         return not _is_touched(node, touched) and tree.alone(node) and not _is_elif(tree, node)
 
-    for block in _blocks(outer):
-        for keeps, nodes in itertools.groupby(block, stays):
+    def runs(block: Sequence[ast.stmt], wanted: Callable[[ast.stmt], bool]) -> Iterator[Sequence[ast.stmt]]:
+        for keeps, nodes in itertools.groupby(block, wanted):
             if keeps:
                 yield list(nodes)
                 continue
-            for node in nodes:
-                yield from _runs(tree, node, touched)
+            for inner in (inner for node in nodes for inner in _blocks(node)):
+                yield from runs(inner, stays)
+
+    return runs(tree.root.body, lambda node: isinstance(node, _Definition) and stays(node))
 
 
 def _blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:

@@ -85,6 +85,11 @@ lines."""
 
 def main(): pass
 # behind main
+
+
+@first
+def other():
+    return 1
 if __name__ == "__main__":
     main()
     # last'''.replace("~", " ")
@@ -127,6 +132,7 @@ def test_a_change_of_any_statement_is_that_of_the_whole_file(kind: str, monkeypa
 
 def _rewritten(tree: Tree, part: Insert | Remove) -> str:
     try:
-        return apply.rewrite(tree, [part])
+        top = ("def helper():\n    pass\n",) if isinstance(part, Insert) else ()
+        return apply.rewrite(tree, [part], top, part.spot.row, ["import json"])
     except DeclinedError as reason:
         return str(reason)
