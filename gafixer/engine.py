@@ -139,8 +139,8 @@ def _fixable(
     shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
     if not shown:
         return found
-    module.whole()
     if detail is Detail.NOTHING:
+        module.whole()
         return found
     fixer = _fixer(module, project, settings, detail)
     made = {key: fix for key, (fix, _) in fixer.fixes(said, shown).items()}
@@ -297,7 +297,7 @@ def _fixer(module: Module, project: Project, settings: Settings, detail: Detail 
         found = project.subclasses(name, module.path)
         return [node for other, cls in found for node in other.classes(cls)]
 
-    tree = Tree(module.source, module.path, functools.cache(beside), derived)
+    tree = Tree(module.source, module.path, functools.cache(beside), derived, module.whole())
     return Fixer(tree, settings, scan, _target(module, project, settings), detail)
 
 

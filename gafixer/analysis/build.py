@@ -148,7 +148,7 @@ class _Maker:
             drop_last=self._search(_drops_last),
             modules=tuple((module.path, module.source) for module in self._around.modules),
             others=tuple(others),
-            models=lambda term: self._models(term, backward, window),
+            models=lambda term, away: self._models(term, away, backward, window),
         )
 
     @property
@@ -171,15 +171,16 @@ class _Maker:
             for atom, factors, number in parts
         )
 
-    def _models(self, term: LossTerm, backward: Event, window: Window) -> Iterator[ModelLoss]:
-        for distance, module in enumerate(self._around.modules):
+    def _models(self, term: LossTerm, away: int, backward: Event, window: Window) -> Iterator[ModelLoss]:
+        modules = self._around.modules
+        for module in modules[1:] if away else modules[:1]:
             for model in models.behind(term.atom, module, self._project):
                 for path, other in model.modules.items():
                     self._modules.setdefault(path, other)
                 (parts, *_) = terms.losses(model.loss, term.atom.spot)
                 made = tuple(self._term(part, backward, window, None) for part in parts)
                 files = tuple((path, other.source) for path, other in model.modules.items())
-                yield ModelLoss(model.cls.name, min(distance, 1), made, files)
+                yield ModelLoss(model.cls.name, made, files)
 
     # -- what backward goes through --------------------------------------------------------------------------------
 

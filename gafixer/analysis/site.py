@@ -138,12 +138,10 @@ class LossTerm:
 class ModelLoss:
     """The loss of a model of the project that a head's call may run.
 
-    `away` is 0 where the scanned file names the class, 1 where a file around it does; `files` (path and text) are
-    those that the terms lie in.
+    `files` (path and text) are those that the terms lie in.
     """
 
     name: str
-    away: int
     terms: tuple[LossTerm, ...]
     files: tuple[tuple[str, str], ...]
 
@@ -156,8 +154,9 @@ class Site:
     is written, `steps_given` where a framework was told it. `ranks` says where the project shows several ranks,
     `drop_last` where a loader drops its short last batch. `place` turns a spot into a place, `source` into its text;
     `reported` gives the terms of a figure that is logged. `modules` are the files that its run looked into, the
-    scanned one first: path and text. `models` looks for what a term's head may be, nearest first. `others`
-    are the terms that the loss has on other ways through the code, where these are other losses than `terms`.
+    scanned one first: path and text. `models` looks for what a term's head may be among the classes that the scanned
+    file names (away 0), or that the files around it name (1). `others` are the terms that the loss has on other ways
+    through the code, where these are other losses than `terms`.
     """
 
     backward: Event
@@ -169,7 +168,7 @@ class Site:
     place: Callable[[Spot], Place]
     source: Callable[[Spot], str]
     reported: Callable[[Event], tuple[LossTerm, ...]]
-    models: Callable[[LossTerm], Iterator[ModelLoss]]
+    models: Callable[[LossTerm, int], Iterator[ModelLoss]]
     steps: Value | None = None
     steps_default: float | None = None
     steps_given: Evidence | None = None

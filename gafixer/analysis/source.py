@@ -204,14 +204,15 @@ class Module:
         nodes = parse(decoded)
         return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
 
-    def whole(self) -> None:
-        """See to it that all of the source is Python.
+    def whole(self) -> list[ast.stmt]:
+        """All top-level statements, of a source that is Python from its first line to its last.
 
         Raises:
             UnreadableError: it isn't.
         """
         if self.broken or any(block.nodes is None for block in self.blocks):
-            parse(self.source)
+            return parse(self.source)
+        return self.statements()
 
     def changed(self, source: str) -> Module:
         """The same module with other text.

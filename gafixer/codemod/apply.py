@@ -62,12 +62,18 @@ def rewrite(
     if change.moved:
         changed = changed.visit(_Unstash(change.moved))
         assert isinstance(changed, cst.Module)
-    return short.restored(with_top(tree, module, changed, top, top_row, imports).code)
+    return short.restored(with_top(tree, locator, module, changed, top, top_row, imports).code)
 
 
-def _rows(part: Part) -> tuple[int, ...]:
-    """The rows where the places of a part begin."""
-    return (part.spot.row, part.anchor.row) if isinstance(part, Move) else (part.spot.row,)
+def _rows(part: Part) -> Iterable[int]:
+    """The rows where the places of a part begin; all that are taken out."""
+    match part:
+        case Move(spot=spot, anchor=anchor):
+            return (*range(spot.row, spot.end_row + 1), anchor.row)
+        case Remove(spot=spot):
+            return range(spot.row, spot.end_row + 1)
+        case _:
+            return (part.spot.row,)
 
 
 @functools.lru_cache(maxsize=4)

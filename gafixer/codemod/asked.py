@@ -46,7 +46,7 @@ def asked(
             raise DeclinedError("how the loss is averaged is decided where it is computed")
     if (other is not tree and tree.beside(other.path) is None) or other.function_of(settings) is not function:
         raise DeclinedError("what computes the loss is in a file that may not be changed")
-    if any(n is not loss and _is_loss(n) for n in ast.walk(function) if n is not settings):
+    if any(n is not loss and _is_loss(n) for n in other.walk(function) if n is not settings):
         raise DeclinedError("what computes the loss has other losses, which a parameter would leave as they are")
     if _NAME in other.taken(function) or _is_overridden(tree, other, function) or function.decorator_list:
         raise DeclinedError("what computes the loss can't be given one more parameter")
@@ -64,14 +64,14 @@ def _is_averaged(tree: Tree, call: ast.Call) -> bool:
     home = tree.function_of(call)
     names: set[str] = set()
     for statement in sorted(
-        (node for node in ast.walk(home) if isinstance(node, ast.Assign)), key=lambda node: node.lineno
+        (node for node in tree.walk(home) if isinstance(node, ast.Assign)), key=lambda node: node.lineno
     ):
         value = statement.value
         while isinstance(value, ast.Subscript | ast.Attribute):
             value = value.value
         if value is call or (isinstance(value, ast.Name) and value.id in names):
             names |= {n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    for node in ast.walk(home):
+    for node in tree.walk(home):
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr="mean"), args=[]):
                 pass
@@ -146,7 +146,7 @@ def _is_test(other: Tree, node: ast.expr) -> bool:
 def _is_overridden(tree: Tree, other: Tree, function: ast.FunctionDef) -> bool:
     """Whether a class of the project that inherits a method has one of its own: that would not take the parameter."""
     owner = other.class_of(function)
-    here = [node for node in ast.walk(other.root) if isinstance(node, ast.ClassDef)]
+    here = [node for node in other.walk(other.root) if isinstance(node, ast.ClassDef)]
     seen: set[str] = set()
     parents = [owner.name] if owner is not None else []
     while parents:

@@ -61,7 +61,7 @@ def climb(tree: Tree, node: ast.AST, home: Function) -> tuple[tuple[Step, ...], 
 def calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call]:
     """The calls in a file that may run a function, those in itself left out."""
     found = []
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name == function.name:
                 found.append(node)
@@ -74,7 +74,7 @@ def calls_of(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> li
 
 def callers(tree: Tree, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many places of the file mention a function; of one that is held under another name, those that read that."""
-    mentions = sum(1 for node in ast.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name)
+    mentions = sum(1 for node in tree.walk(tree.root) if (spelled(node) or "").rpartition(".")[2] == function.name)
     return max(mentions, len(uses_of_held(tree, function.name)))
 
 

@@ -105,14 +105,9 @@ def accelerated(tree: Tree, site: Site) -> Plan:
     parts |= adapted(tree, site, place, anchor, trained.model)
     if steps is not None and not site.window.flushes:
         parts |= guards.flush(tree, site, mended=False).parts
-    imports = tuple(line for line in _IMPORTS if not _has(tree, line))
-    uses = () if _has(tree, _USES) else (_USES,)
+    imports = tuple(line for line in _IMPORTS if not tree.has(line))
+    uses = () if tree.has(_USES) else (_USES,)
     return Plan(frozenset(parts), Applicability.UNSAFE, loss.assumed, functions=(_TEXT,), imports=imports, uses=uses)
-
-
-def _has(tree: Tree, line: str) -> bool:
-    (wanted,) = ast.parse(line).body
-    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
 
 
 def _loop(tree: Tree, site: Site) -> tuple[Layout, ast.For]:
@@ -141,7 +136,7 @@ def _every_batch(tree: Tree, place: Layout, loop: ast.For) -> None:
     around = itertools.takewhile(lambda node: node is not loop, tree.around(place.backward))
     if any(isinstance(node, ast.If | ast.Try | ast.For | ast.While | ast.Match) for node in around):
         raise DeclinedError("backward runs for some batches only")
-    for node in ast.walk(loop):
+    for node in tree.walk(loop):
         if isinstance(node, ast.Continue | ast.Break) and node.lineno < place.backward.lineno:
             loops = [n for n in tree.around(node) if isinstance(n, ast.For | ast.While)]
             if loops[0] is loop:
@@ -217,7 +212,7 @@ def _once(tree: Tree, place: Layout, anchor: ast.stmt) -> None:
     again = [n for n in tree.around(anchor) if n is not anchor]
     again += [
         outer
-        for node in ast.walk(tree.root)
+        for node in tree.walk(tree.root)
         if isinstance(node, ast.Call) and spelled(node.func) in {name, f"self.{name}"}
         for outer in tree.around(node)
     ]

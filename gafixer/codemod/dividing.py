@@ -163,7 +163,7 @@ def _restarts(tree: Tree, site: Site, place: Layout, names: Names) -> set[Part]:
 def _start_around(tree: Tree, function: ast.FunctionDef, names: Names) -> set[Part]:
     """The count begins before the function that is called for each microbatch, and lasts from call to call."""
     scope = tree.function_of(function)
-    others = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and not tree.contains(function, n)]
+    others = [n for n in tree.walk(scope) if isinstance(n, ast.Call) and not tree.contains(function, n)]
     if any(isinstance(call.func, ast.Attribute) and call.func.attr == "backward" for call in others):
         raise DeclinedError("several functions go backward beside each other")
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from gafixer.analysis.source import UnreadableError
 from gafixer.codemod import edits, subjects
 from gafixer.codemod.compose import SEPARATE
 from gafixer.codemod.helper import NAME, Added, added, imported, present
@@ -236,12 +237,12 @@ class Fixer:
             parts, line = imported(plan)
             return rewrite(tree, parts, (), 1, (*((line,) if line else ()), *plan.uses))
         top = added(helper, tree) if helper is not None else Added()
-        functions = (*top.functions, *(text for text in plan.functions if not _defined(tree, text)))
+        functions = (*top.functions, *(text for text in plan.functions if not tree.has(text)))
         imports = dict.fromkeys((*top.imports, *plan.imports, *plan.uses))
         return rewrite(tree, plan.parts, functions, _first_use(plan), tuple(imports))
 
     def _check(self, new: Texts, expected: Counter[str]) -> Counter[str]:
-        """All of it compiles; what is said of it beyond what is expected.
+        """What is said of it beyond what is expected.
 
         Raises:
             DeclinedError: it does not compile, or nothing changed.
@@ -249,11 +250,9 @@ class Fixer:
         if new == self._before(new):
             raise DeclinedError("nothing changed")
         try:
-            for path, text in new.items():
-                compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
+            self._last = new, self._scan(new)
+        except UnreadableError as error:
             raise DeclinedError("the result does not compile") from error
-        self._last = new, self._scan(new)
         return Counter(f.code for f in self._last[1][1]) - expected
 
     def scanned(self, texts: Texts) -> tuple[Sequence[Said], Sequence[Finding]] | None:
@@ -265,12 +264,6 @@ def _calls_helper(plan: Plan) -> bool:
     """Whether what a plan writes into a file calls the function that divides."""
     written = [part.code for part in plan.parts if isinstance(part, Insert | Replace | Rewrite)]
     return any(NAME in code for code in (*written, *plan.functions))
-
-
-def _defined(tree: Tree, function: str) -> bool:
-    """Whether the file has this very function already."""
-    (wanted,) = ast.parse(function).body
-    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
 
 
 def _first_use(plan: Plan) -> int:

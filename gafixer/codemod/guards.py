@@ -70,7 +70,7 @@ def _modulo(tree: Tree, site: Site) -> tuple[ast.BinOp, Index]:
         scope = assigned[0] if len(assigned) == 1 else None
     if scope is None:
         raise DeclinedError("the guard is not in sight")
-    moduli = [n for n in ast.walk(scope) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
+    moduli = [n for n in tree.walk(scope) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]
     if len(moduli) != 1:
         raise DeclinedError("the guard is not a plain remainder")
     return moduli[0], found.index

@@ -43,7 +43,7 @@ def mend(tree: Tree, head: HeadSite, codes: set[str], target: Target) -> Plan:
         DeclinedError: its loss can't be divided by the count.
     """
     cls = next((n for n in tree.root.body if isinstance(n, ast.ClassDef) and n.lineno == head.spot.row), None)
-    forward = next((n for n in ast.walk(tree.root) if _starts(n, head)), None)
+    forward = next((n for n in tree.walk(tree.root) if _starts(n, head)), None)
     if cls is None or not isinstance(forward, ast.FunctionDef):
         raise DeclinedError("the loss is made in a class of another file")
     if "GA304" in codes and head.flag is not None and not head.flag.value:
@@ -141,7 +141,7 @@ def _loss_type(tree: Tree, cls: ast.ClassDef) -> frozenset[Part]:
         DeclinedError: the class says that its loss is of another type.
     """
     said = [
-        n for n in ast.walk(cls) if isinstance(n, ast.Assign) and (spelled(n.targets[0]) or "").endswith("loss_type")
+        n for n in tree.walk(cls) if isinstance(n, ast.Assign) and (spelled(n.targets[0]) or "").endswith("loss_type")
     ]
     if said:
         kind = said[-1].value

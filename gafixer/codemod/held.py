@@ -31,7 +31,7 @@ def uses_of_held(tree: Tree, name: str) -> list[ast.expr]:
 
 
 def _bindings(tree: Tree) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         match node:
             case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 key = spelled(target)

@@ -125,7 +125,7 @@ def _has_types(tree: Tree) -> bool:
     """Whether most functions of a file have types, those that are added left out."""
     functions = [
         n
-        for n in ast.walk(tree.root)
+        for n in tree.walk(tree.root)
         if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name not in {NAME, PER_RANK}
     ]
     typed = [f for f in functions if f.returns is not None or any(a.annotation for a in f.args.args)]
@@ -154,7 +154,7 @@ def _typed(text: str, tree: Tree) -> tuple[str, list[str]]:
 
 def _writes_unions(tree: Tree) -> bool:
     """Whether a file writes ``int | str``, or may since annotations are not evaluated."""
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         match node:
             case ast.ImportFrom(module="__future__", names=names) if any(n.name == "annotations" for n in names):
                 return True

@@ -1,26 +1,27 @@
-"""What a rewrite keeps as it is: functions and classes that it touches nowhere are not parsed again.
+"""What a rewrite keeps as it is: statements, functions and classes that it touches nowhere are not parsed again.
 
-In the text that libcst reads a short function stands for each of them, between the same comments and blank lines.
+In the text that libcst reads a name stands for each run of them, for definitions of the top level a short function,
+between the same comments and blank lines.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from gafixer.codemod.tree import Tree
 
 __all__ = ["Shortened", "shortened"]
 
-_Definition: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef"
-
 _NAME = "_gafixer_kept_"
-_STANDS = re.compile(rf"def {_NAME}(\d+)\(\):\s*pass")
+_STANDS = re.compile(rf"(?:def )?{_NAME}(\d+)(?:\(\):\s*pass)?")
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,47 +44,88 @@ def shortened(tree: Tree, touched: Collection[int]) -> Shortened:
     rows = [0]
     kept: list[str] = []
     row = 1
-    for node in _untouched(tree.root.body, touched) if _NAME not in tree.source else ():
-        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    for run in _untouched(tree, touched) if _NAME not in tree.source else ():
+        first, column = _first(run[0]), run[0].col_offset
+        last = _end(lines, run[-1])
         head = lines[first - 1]
-        last = _end(lines, node.end_lineno or node.lineno, node.col_offset)
-        if first < row or not head[node.col_offset :].startswith(("def ", "class ", "async ", "@")):
-            continue
-        stand = f"{head[: node.col_offset]}def {_NAME}{len(kept)}():{_body(lines, node)}"
-        kept.append("\n".join([head[node.col_offset :], *lines[first:last]]))
+        stand = f"{head[:column]}{_stand(lines, run[0], f'{_NAME}{len(kept)}')}"
+        kept.append("\n".join([head[column:], *lines[first:last]]))
         made += [*lines[row - 1 : first - 1], *stand.split("\n")]
-        rows += [*range(row, first), *[first] * (stand.count("\n") + 1)]
+        rows += [*range(row, first), *[run[0].lineno] * (stand.count("\n") + 1)]
         row = last + 1
     return Shortened("\n".join([*made, *lines[row - 1 :]]), [*rows, *range(row, len(lines) + 1)], kept)
 
 
-def _untouched(block: Sequence[ast.stmt], touched: Collection[int]) -> Iterator[_Definition]:
-    """Definitions of the top level, and of classes there that are touched themselves."""
-    for node in block:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-        if not any(first <= row <= (node.end_lineno or first) for row in touched):
-            yield node
-        elif isinstance(node, ast.ClassDef):
-            yield from _untouched(node.body, touched)
+def _untouched(tree: Tree, touched: Collection[int]) -> Iterator[Sequence[ast.stmt]]:
+    """Runs of untouched definitions of the top level, and of statements within what is not kept there, in order."""
+
+    def stays(node: ast.stmt) -> bool:
+        return not _is_touched(node, touched) and tree.alone(node) and not _is_elif(tree, node)
+
+    def runs(block: Sequence[ast.stmt], wanted: Callable[[ast.stmt], bool]) -> Iterator[Sequence[ast.stmt]]:
+        for keeps, nodes in itertools.groupby(block, wanted):
+            if keeps:
+                yield list(nodes)
+                continue
+            for inner in (inner for node in nodes for inner in _blocks(node)):
+                yield from runs(inner, stays)
+
+    return runs(tree.root.body, lambda node: isinstance(node, _Definition) and stays(node))
 
 
-def _body(lines: Sequence[str], node: _Definition) -> str:
-    """A body with the indentation of the definition's own, by which that of a file is told."""
-    first = node.body[0]
-    before = lines[first.lineno - 1].encode()[: first.col_offset].decode()
-    return " pass" if before.strip() else f"\n{before}pass"
+def _blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """The blocks that a statement consists of, in their order."""
+    yield getattr(node, "body", ())
+    for arm in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield arm.body
+    yield getattr(node, "orelse", ())
+    yield getattr(node, "finalbody", ())
 
 
-def _end(lines: Sequence[str], end: int, column: int) -> int:
-    """The last row of a definition: comments below it belong to it as far as they are indented deeper."""
-    last = end
+def _is_touched(node: ast.stmt, touched: Collection[int]) -> bool:
+    return any(_first(node) <= row <= (node.end_lineno or node.lineno) for row in touched)
+
+
+def _is_elif(tree: Tree, node: ast.stmt) -> bool:
+    """Whether a condition is an arm of the one before, without which it can't stand."""
+    return isinstance(node, ast.If) and tree.line(node).lstrip().startswith("elif")
+
+
+def _first(node: ast.stmt) -> int:
+    """The row of a statement's first line, its decorators counted in."""
+    decorators = node.decorator_list if isinstance(node, _Definition) else []
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def _stand(lines: Sequence[str], node: ast.stmt, name: str) -> str:
+    """What stands for a run that begins with a statement.
+
+    For a definition of the top level that is a function, with the indentation of its body, by which that of a file is
+    told.
+    """
+    if node.col_offset or not isinstance(node, _Definition):
+        return name
+    before = _indentation(lines, node.body)
+    return f"def {name}():" + (" pass" if before is None else f"\n{before}pass")
+
+
+def _end(lines: Sequence[str], node: ast.stmt) -> int:
+    """The last row of a statement. Comments and blanks below a block are its own, up to the last indented as it is."""
+    last = end = node.end_lineno or node.lineno
+    inside = next((block for block in reversed([*_blocks(node)]) if block), None)
+    if inside is None or (indentation := _indentation(lines, inside)) is None:
+        return last
     for row in range(end + 1, len(lines) + 1):
         line = lines[row - 1]
-        text = line.lstrip()
-        if text and not text.startswith("#"):
+        if line.strip() and not line.lstrip().startswith("#"):
             break
-        if text and len(line) - len(text) > column:
+        if line.startswith(indentation):
             last = row
     return last
+
+
+def _indentation(lines: Sequence[str], block: Sequence[ast.stmt]) -> str | None:
+    """What stands before the statements of a block, if they have lines of their own."""
+    first = block[0]
+    before = lines[first.lineno - 1].encode()[: first.col_offset].decode()
+    return None if before.strip() else before

@@ -50,7 +50,7 @@ def in_hook(tree: Tree, site: Site) -> Plan:
     statement = tree.statement_of(value)
     if not isinstance(step, ast.FunctionDef) or cls is None or not isinstance(statement, ast.Return):
         raise DeclinedError("the loss that Lightning gets is not returned by a method")
-    returns = [n for n in ast.walk(step) if isinstance(n, ast.Return) and tree.function_of(n) is step]
+    returns = [n for n in tree.walk(step) if isinstance(n, ast.Return) and tree.function_of(n) is step]
     if len(returns) != 1 or not tree.alone(statement):
         raise DeclinedError("the step returns its loss in several places")
     if any("deepspeed" in text.lower() for _, text in site.modules):

@@ -111,7 +111,7 @@ def _elsewhere(tree: Tree, site: Site, term: LossTerm, home: Function, backward:
     text = dict(site.modules).get(term.atom.spot.path)
     if text is None:
         raise DeclinedError("the loss is computed in another file")
-    other = tree if term.atom.spot.path == tree.path else Tree(text, term.atom.spot.path)
+    other = tree if term.atom.spot.path == tree.path else tree.other(term.atom.spot.path, text)
     node = other.expression(term.atom.spot)
     if node is None:
         raise DeclinedError("the loss is computed in another file")
@@ -176,12 +176,15 @@ def _head(tree: Tree, site: Site, term: LossTerm, call: ast.Call, here: ast.AST)
         raise DeclinedError(
             f"`{term.atom.part}` has a denominator of its own: the head's loss alone is one over its labels"
         )
-    models = list(site.models(term))
-    for away, named in enumerate(kinds(tree, site, call)):
-        options = {labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named}
-        for model in models:
-            if model.away <= away and (made := _of_model(tree, model, call)) is not None:
-                options.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
+    known: dict[str, str] = {}
+    models = (site.models(term, 0), site.models(term, 1), ())
+    for named, seen in zip(kinds(tree, site, call), models, strict=True):
+        for model in seen:
+            if (made := _of_model(tree, model, call)) is not None:
+                known.setdefault(made.count, f"that the model is `{model.name}`, which averages over these")
+        options = known | {
+            labels_count(tree, call, kind): "that the head's loss is a mean over these" for kind in named
+        }
         if len(options) > 1:
             raise DeclinedError("models of several kinds are in sight: it is not clear which labels are scored")
         for count, assumed in options.items():
@@ -203,7 +206,7 @@ def _of_model(tree: Tree, model: ModelLoss, call: ast.Call) -> Summed | None:
             source = files.get(term.atom.spot.path)
             if source is None:  # a part of the loss that the model's own files don't make
                 return None
-            other = Tree(source, term.atom.spot.path)
+            other = tree.other(term.atom.spot.path, source)
             node = other.expression(term.atom.spot)
             forward = _forward(other, model.name)
             if node is None or forward is None:
@@ -259,7 +262,7 @@ def _given(tree: Tree, home: Function, name: str, row: int) -> Iterator[ast.expr
         value = getattr(statement, "value", None)
         if isinstance(value, ast.expr) and statement.lineno <= row:
             yield value
-    for node in ast.walk(home):
+    for node in tree.walk(home):
         if isinstance(node, ast.With) and node.lineno <= row:
             yield from (i.context_expr for i in node.items if spelled(i.optional_vars) == name)
 

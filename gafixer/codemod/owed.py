@@ -32,7 +32,7 @@ def pay(tree: Tree, function: ast.FunctionDef, made: Handed, whole: Sequence[ast
     Raises:
         DeclinedError: several losses are returned.
     """
-    returns = [r for r in ast.walk(function) if isinstance(r, ast.Return) and tree.function_of(r) is function]
+    returns = [r for r in tree.walk(function) if isinstance(r, ast.Return) and tree.function_of(r) is function]
     first = min(
         (s for r in returns if any(tree.contains(r, w) for w in whole) and (s := tree.within(r, function.body))),
         key=lambda s: s.lineno,

@@ -55,7 +55,7 @@ def refuse(tree: Tree, site: Site, place: Layout) -> None:
 def adapted(tree: Tree, site: Site, place: Layout, anchor: ast.stmt, model: str) -> set[Part]:
     """The parts for what comes once all is prepared."""
     parts = set(_clips(tree, site, place))
-    for node in ast.walk(place.home):
+    for node in tree.walk(place.home):
         if getattr(node, "lineno", 0) < anchor.lineno or tree.function_of(node) is not place.home:
             continue
         parts |= _moved(tree, node)

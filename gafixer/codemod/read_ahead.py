@@ -108,18 +108,13 @@ def read_ahead(tree: Tree, site: Site) -> Plan:
         Applicability.UNSAFE,
         f"{said}, assuming {assumed}",
         functions=(_TEXT,),
-        imports=tuple(line for line in imports if not _has(tree, line)),
+        imports=tuple(line for line in imports if not tree.has(line)),
     )
 
 
 def private_form() -> str:
     """The class that rewritten files get, as text."""
     return _TEXT
-
-
-def _has(tree: Tree, line: str) -> bool:
-    (wanted,) = ast.parse(line).body
-    return any(ast.dump(node) == ast.dump(wanted) for node in tree.root.body)
 
 
 # -- what goes backward ----------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def reads(tree: Tree, place: Layout, loss: Summed, divisions: Sequence[Division]
     if not carriers or made is None:
         return set()
     parts: set[Part] = set()
-    for node in ast.walk(place.home):
+    for node in tree.walk(place.home):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node.id not in carriers:
             continue
         statement = tree.statement_of(node)
@@ -72,7 +72,7 @@ def _statements(tree: Tree, division: Division) -> list[ast.stmt]:
 def _closure(tree: Tree, place: Layout, starts: Sequence[ast.stmt], going: set[str]) -> set[str]:
     """The names that statements bind, and those that get it from them on the way to backward."""
     found = {name for s in starts for name in _bound(s, going)}
-    for node in sorted((n for n in ast.walk(place.home) if isinstance(n, ast.Assign)), key=lambda n: n.lineno):
+    for node in sorted((n for n in tree.walk(place.home) if isinstance(n, ast.Assign)), key=lambda n: n.lineno):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in going and starts:
                 later = node.lineno > min(s.lineno for s in starts)

@@ -51,7 +51,7 @@ def rescale(tree: Tree, site: Site, peers: Sequence[Site]) -> Plan:
     if apart is not None:
         shared = tree.class_of(place.home) if apart.called is None else None
         place = replace(place, step=place.backward, shared=shared)
-    _refuse(site, place)
+    _refuse(tree, site, place)
     counted = _alone(site, peers)
     divisions = _divisions(site)
     losses = _losses(tree, site, place)
@@ -157,7 +157,7 @@ def _either(one: Summed, other: Summed) -> Summed:
     return replace(one, parts=one.parts | other.parts)
 
 
-def _refuse(site: Site, place: Layout) -> None:
+def _refuse(tree: Tree, site: Site, place: Layout) -> None:
     if site.framework not in {Framework.TORCH, Framework.FABRIC, Framework.ACCELERATE}:
         raise DeclinedError(f"gradients can't be touched before {site.framework.value} steps")
     if site.window.step is None or place.step is None:
@@ -168,7 +168,7 @@ def _refuse(site: Site, place: Layout) -> None:
         raise DeclinedError("a part of the loss could not be followed")
     if any(
         isinstance(t, ast.Attribute) and t.attr == "grad"
-        for n in ast.walk(place.home)
+        for n in tree.walk(place.home)
         if isinstance(n, ast.Assign)
         for t in n.targets
     ):
@@ -306,7 +306,7 @@ def _refuse_skipped(tree: Tree, place: Layout, anchor: ast.stmt) -> None:
     """
     outer = itertools.takewhile(lambda node: node is not place.home, tree.around(anchor))
     leaves = (ast.Return, ast.Raise)
-    early = [n for n in ast.walk(place.home) if isinstance(n, leaves) and n.lineno < anchor.lineno]
+    early = [n for n in tree.walk(place.home) if isinstance(n, leaves) and n.lineno < anchor.lineno]
     if early or any(isinstance(node, ast.If | ast.For | ast.While) for node in outer if node is not anchor):
         raise DeclinedError("the function that goes backward may leave a microbatch out")
 

@@ -52,7 +52,7 @@ class _Walk:
 def returned(tree: Tree, function: ast.FunctionDef) -> list[ast.expr]:
     """The expressions of a function that are its loss: what it returns, alone, first, or as ``loss``."""
     found: list[ast.expr] = []
-    for node in ast.walk(function):
+    for node in tree.walk(function):
         if isinstance(node, ast.Return) and node.value is not None and tree.function_of(node) is function:
             found += _loss_in(tree, function, node.value)
     return found

@@ -134,7 +134,7 @@ def _unconditional(tree: Tree, site: Site) -> None:
     Raises:
         DeclinedError: the model is wrapped under a condition, or in another file.
     """
-    wraps = [n for n in ast.walk(tree.root) if isinstance(n, ast.Call) and _WRAPS.search(spelled(n.func) or "")]
+    wraps = [n for n in tree.walk(tree.root) if isinstance(n, ast.Call) and _WRAPS.search(spelled(n.func) or "")]
     wraps = [n for n in wraps if not any(isinstance(p, ast.If) for p in tree.around(n))]
     if not wraps:
         raise DeclinedError("ranks are in sight under a condition only, or in another file")

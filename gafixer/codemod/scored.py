@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from gafixer.codemod.count import atomic, stripped
 from gafixer.codemod.plan import DeclinedError
 from gafixer.codemod.tree import spelled
-from gafixer.data.losses import SAMPLE_HEADS, SHIFTING_HEADS, TOKEN_HEADS
+from gafixer.data.losses import HEADS, SAMPLE_HEADS, SHIFTING_HEADS, TOKEN_HEADS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gafixer.analysis.site import Site
     from gafixer.codemod.tree import Tree
@@ -47,7 +47,7 @@ def known_keys(tree: Tree, spread: ast.expr) -> set[str]:
         return {"labels"}
     found = {k.value for k in written[-1].keys if isinstance(k, ast.Constant)}
     name = spelled(spread)
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         match node:
             case ast.Subscript(value=base, slice=ast.Constant(value=key), ctx=ast.Store()) if spelled(base) == name:
                 found.add(key)
@@ -56,11 +56,13 @@ def known_keys(tree: Tree, spread: ast.expr) -> set[str]:
     return {key for key in found if isinstance(key, str)}
 
 
-def kinds(tree: Tree, site: Site, call: ast.Call) -> list[set[str]]:
+def kinds(tree: Tree, site: Site, call: ast.Call) -> Iterator[set[str]]:
     """The kinds of heads that the call may be: by what its name was made of, by the file, by the files around it."""
-    made = [s.value for s in _made(tree, spelled(call.func)) if s.value is not None]
-    around = [ast.parse(text) for path, text in site.modules if path != tree.path]
-    return [_named(made), _named([tree.root]), _named(around)]
+    made = (s.value for s in _made(tree, spelled(call.func)) if s.value is not None)
+    yield _named(node for value in made for node in ast.walk(value))
+    yield _named(tree.walk(tree.root)) if HEADS.search(tree.source) else set()
+    around = (text for path, text in site.modules if path != tree.path and HEADS.search(text))
+    yield _named(node for text in around for node in ast.walk(ast.parse(text)))
 
 
 def made_in_project(tree: Tree, site: Site, call: ast.Call) -> bool:
@@ -68,7 +70,7 @@ def made_in_project(tree: Tree, site: Site, call: ast.Call) -> bool:
     files = {path.rpartition("/")[2].removesuffix(".py") for path, _ in site.modules if path != tree.path}
     project = {
         alias.asname or alias.name
-        for node in ast.walk(tree.root)
+        for node in tree.walk(tree.root)
         if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2] in files
         for alias in node.names
     }
@@ -78,7 +80,7 @@ def made_in_project(tree: Tree, site: Site, call: ast.Call) -> bool:
 
 def _made(tree: Tree, key: str | None) -> Iterator[ast.Assign | ast.AnnAssign]:
     """What is assigned to a name, anywhere in the file."""
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         match node:
             case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if key == spelled(target):
                 yield node
@@ -86,14 +88,14 @@ def _made(tree: Tree, key: str | None) -> Iterator[ast.Assign | ast.AnnAssign]:
                 pass
 
 
-def _named(nodes: list[ast.expr] | list[ast.Module]) -> set[str]:
+def _named(nodes: Iterable[ast.AST]) -> set[str]:
     """The kinds of the classes that code names; imports alone make nothing."""
-    found = set()
+    names = set()
     for node in nodes:
-        for part in ast.walk(node):
-            match part:
-                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str() as name):
-                    found |= {kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, name)}
-                case _:
-                    pass
-    return found
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str() as name):
+                names.add(name)
+            case _:
+                pass
+    heads = [name for name in names if HEADS.search(name)]
+    return {kind for kind, pattern in _KINDS.items() if any(re.fullmatch(pattern, name) for name in heads)}

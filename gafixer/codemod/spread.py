@@ -93,7 +93,7 @@ def _calling(tree: Tree, other: Tree, site: Site, function: ast.AST) -> Stepping
     """The one place that calls a function which goes backward, beside the step."""
     assert isinstance(function, ast.FunctionDef)
     assert site.window.step is not None
-    calls = [n for n in ast.walk(other.root) if isinstance(n, ast.Call) and _last(n.func) == function.name]
+    calls = [n for n in other.walk(other.root) if isinstance(n, ast.Call) and _last(n.func) == function.name]
     if len(calls) != 1 or function.decorator_list:
         raise DeclinedError(f"`{function.name}` goes backward for several callers")
     (call,) = calls

@@ -15,7 +15,7 @@ __all__ = ["LONG", "indent", "widest", "with_arguments"]
 
 def indent(tree: Tree) -> str:
     """What the file indents a block by."""
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(node, ast.stmt) and body[0].lineno > node.lineno:
             return " " * max(int(body[0].col_offset) - node.col_offset, 1)

@@ -8,20 +8,26 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gafixer.codemod.plan import DeclinedError
+from gafixer.codemod.tree import spot_of
 from gafixer.notebooks import BOUNDARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gafixer.codemod.locate import Statement
+    from gafixer.codemod.locate import Locator, Statement
     from gafixer.codemod.tree import Tree
 
 __all__ = ["with_top"]
 
 
 def with_top(
-    tree: Tree, before: cst.Module, after: cst.Module, top: Sequence[str], row: int, imports: Sequence[str]
+    tree: Tree,
+    locate: Locator,
+    before: cst.Module,
+    after: cst.Module,
+    top: Sequence[str],
+    row: int,
+    imports: Sequence[str],
 ) -> cst.Module:
     """Put functions before the top-level function or class that row is in; for a script, after its imports.
 
@@ -32,10 +38,11 @@ def with_top(
     body = list(after.body)
     header = list(after.header)
     if top:
-        position = next(i for i, node in enumerate(tree.root.body) if (node.end_lineno or 0) >= row)
-        defines = isinstance(tree.root.body[position], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        # Statements of the top level are never moved or removed, so both trees count them alike.
-        index = _index(before, position) if defines else _script_index(tree, after.body, row)
+        there = next(node for node in tree.root.body if (node.end_lineno or 0) >= row)
+        defines = isinstance(there, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        # Statements of the top level are never moved or removed, so both modules count them alike.
+        place = before.body.index(locate.statement(spot_of(tree, there))) if defines else None
+        index = place if place is not None else _script_index(tree, after.body, row)
         made = [cst.parse_statement(text, before.config_for_parsing) for text in top]
         above = _two_blank(header if index == 0 else [])
         if index == 0 and header:
@@ -66,16 +73,6 @@ def _spaced(node: Statement) -> Statement:
     return (
         node.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * (2 - blank), *lines]) if blank < 2 else node
     )
-
-
-def _index(module: cst.Module, position: int) -> int:
-    """Which line or compound of the module holds its n-th statement."""
-    seen = 0
-    for index, node in enumerate(module.body):
-        seen += len(node.body) if isinstance(node, cst.SimpleStatementLine) else 1
-        if seen > position:
-            return index
-    raise DeclinedError("the function could not be located at the top level")
 
 
 def _is_import(node: cst.CSTNode) -> bool:
@@ -113,7 +110,8 @@ def _is_future(node: cst.CSTNode) -> bool:
 def _script_index(tree: Tree, body: Sequence[cst.CSTNode], row: int) -> int:
     """After the imports at the head of the file, or of the notebook's cell that `row` is in."""
     boundary = ast.dump(ast.parse(BOUNDARY).body[0])
-    cells = sum(ast.dump(node) == boundary for node in tree.root.body if node.lineno < row)
+    alone = (node for node in tree.root.body if isinstance(node, ast.Expr) and node.lineno < row)
+    cells = sum(ast.dump(node) == boundary for node in alone)
     bounds = [-1, *(index for index, node in enumerate(body) if _is_boundary(node)), len(body)]
     start = bounds[cells] + 1
     return start + _import_index(body[start : bounds[cells + 1]])

@@ -64,7 +64,7 @@ def _mended(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: fr
 
 
 def _function(tree: Tree, site: OverrideSite) -> ast.FunctionDef:
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         if isinstance(node, ast.FunctionDef) and (node.lineno, node.col_offset) == (site.spot.row, site.spot.column):
             return node
     raise DeclinedError("the override could not be located")
@@ -78,7 +78,7 @@ def _taken(tree: Tree, site: OverrideSite, function: ast.FunctionDef) -> frozens
     spot = spot_of(tree, function)
     caught = function.args.kwarg.arg if function.args.kwarg is not None else None
     if caught is not None and tree.reads(function, caught):
-        if COUNT in {n.value for n in ast.walk(function) if isinstance(n, ast.Constant)}:
+        if COUNT in {n.value for n in tree.walk(function) if isinstance(n, ast.Constant)}:
             raise DeclinedError(f"the override looks into {caught} itself")
         first = next(s for s in function.body if not is_docstring(s))
         code = f'{COUNT} = {caught}.get("{COUNT}")'
@@ -90,7 +90,7 @@ def _taken(tree: Tree, site: OverrideSite, function: ast.FunctionDef) -> frozens
 
 def _on_to_super(tree: Tree, function: ast.FunctionDef, name: str) -> frozenset[Part]:
     """Hand an argument on in each call of the base class's method of the same name."""
-    calls = [n for n in ast.walk(function) if isinstance(n, ast.Call) and is_super(n)]
+    calls = [n for n in tree.walk(function) if isinstance(n, ast.Call) and is_super(n)]
     mine = [c for c in calls if (spelled(c.func) or ast.unparse(c.func)).endswith(f".{function.name}")]
     return frozenset(Keyword(spot_of(tree, c), name, name) for c in mine if not _gets(c, name))
 
@@ -103,7 +103,7 @@ def _read_again(tree: Tree, function: ast.FunctionDef, target: Target) -> Plan:
     cls = tree.class_of(function)
     assert cls is not None
     parts = set(divided_again(tree, cls, target))
-    for node in ast.walk(function):
+    for node in tree.walk(function):
         match node:
             case ast.Return(value=ast.Tuple(elts=[ast.Name(id=name), ast.Constant(value=None)])):
                 given = ", ".join([f"iter({name})", f"len({name})", *rest])
@@ -127,7 +127,7 @@ def _step(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: froz
     parts = set(taken | _on_to_super(tree, function, COUNT))
     own = [
         c
-        for c in ast.walk(function)
+        for c in tree.walk(function)
         if isinstance(c, ast.Call) and spelled(c.func) == f"{_self(function)}.compute_loss"
     ]
     parts |= {Keyword(spot_of(tree, c), COUNT, COUNT) for c in own if not _gets(c, COUNT)}
@@ -147,7 +147,7 @@ def _step(tree: Tree, site: OverrideSite, function: ast.FunctionDef, taken: froz
 
 def _without_count(tree: Tree, function: ast.FunctionDef) -> set[Part]:
     """From 4.46 on nobody but the step itself divides a loss that had no count."""
-    for node in ast.walk(function):
+    for node in tree.walk(function):
         match node:
             case (
                 ast.Call(func=ast.Attribute(attr="backward"), args=[ast.Name(id=name), *_])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from gafixer.analysis.values import Spot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["DEEPEST", "Function", "Tree", "is_docstring", "spelled", "spot_of"]
 
@@ -17,13 +17,14 @@ DEEPEST = 100
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 _Block = list[ast.stmt]
+_PLACED = (ast.expr, ast.stmt)
 
 
 class Tree:
     """The syntax tree of one file, with parents.
 
     `beside` gives those of files that a plan may change, too, `derived` the classes of the project that name a class
-    as a base.
+    as a base. `statements` are what the source was parsed to, if it was.
     """
 
     def __init__(
@@ -32,25 +33,34 @@ class Tree:
         path: str,
         beside: Callable[[str], Tree | None] = lambda path: None,
         derived: Callable[[str], list[ast.ClassDef]] = lambda name: [],
+        statements: list[ast.stmt] | None = None,
     ) -> None:
         self.source = source
         self.path = path
         self.beside = beside
         self.derived = derived
-        self.root = ast.parse(source)
-        self.depth = 0
+        self.root = ast.Module(statements, []) if statements is not None else ast.parse(source)
         self._lines = source.split("\n")
         self._parents: dict[ast.AST, ast.AST] = {}
-        self._at: dict[tuple[int, int, int, int], list[ast.AST]] = {}
-        stack: list[tuple[ast.AST, int]] = [(self.root, 0)]
-        while stack:
-            node, depth = stack.pop()
-            self.depth = max(self.depth, depth)
-            if isinstance(node, ast.expr | ast.stmt):
-                self._at.setdefault(_span(node), []).append(node)
-            for child in ast.iter_child_nodes(node):
+        self._begun: dict[int, list[ast.expr | ast.stmt]] = {}
+        nodes: list[ast.AST] = [self.root]
+        for node in nodes:
+            if isinstance(node, _PLACED):
+                self._begun.setdefault(node.lineno, []).append(node)
+            for child in _children(node):
                 self._parents[child] = node
-                stack.append((child, depth + 1))
+                nodes.append(child)
+        self.depth = sum(1 for _ in self.around(nodes[-1])) - 1
+        self._others: dict[tuple[str, str], Tree] = {}
+        self._nodes: dict[ast.AST, Sequence[ast.AST]] = {self.root: nodes}
+        self._bindings: dict[ast.AST, Mapping[str | None, list[ast.stmt]]] = {}
+        self._reads: dict[ast.AST, Mapping[str | None, list[ast.expr]]] = {}
+
+    def other(self, path: str, source: str) -> Tree:
+        """The tree of a file that is only read, with nothing beside it."""
+        if (path, source) not in self._others:
+            self._others[path, source] = Tree(source, path)
+        return self._others[path, source]
 
     # -- looking up --------------------------------------------------------------------------------------------------
 
@@ -58,7 +68,8 @@ class Tree:
         """The nodes that span exactly a spot, outermost first; none where the spot is in another file."""
         if spot.path != self.path:
             return []
-        return self._at.get((spot.row, spot.column, spot.end_row, spot.end_column), [])
+        span = (spot.row, spot.column, spot.end_row, spot.end_column)
+        return [node for node in self._begun.get(spot.row, ()) if _span(node) == span]
 
     def expression(self, spot: Spot) -> ast.expr | None:
         """The outermost expression at a spot."""
@@ -138,10 +149,11 @@ class Tree:
 
     # -- text and names ----------------------------------------------------------------------------------------------
 
-    def text(self, node: ast.AST) -> str:
+    def text(self, node: ast.expr | ast.stmt) -> str:
         """The source of an expression, on one line, without the parentheses around it."""
-        found = ast.get_source_segment(self.source, node) or ""
-        return found if "\n" not in found else ast.unparse(node)
+        if node.lineno != node.end_lineno:
+            return ast.unparse(node)
+        return self.line(node).encode()[node.col_offset : node.end_col_offset].decode()
 
     def line(self, node: ast.expr | ast.stmt) -> str:
         """The line in which a node begins."""
@@ -158,40 +170,50 @@ class Tree:
         after = last[statement.end_col_offset or 0 :].strip()
         return not line[: statement.col_offset].strip() and (not after or after.startswith(b"#"))
 
+    def walk(self, scope: ast.AST) -> Sequence[ast.AST]:
+        """A part of the tree and all that it contains, outer nodes first. For functions and files: it is remembered."""
+        if scope not in self._nodes:
+            nodes = [scope]
+            for node in nodes:
+                nodes += _children(node)
+            self._nodes[scope] = nodes
+        return self._nodes[scope]
+
     def names(self, scope: ast.AST) -> Iterator[ast.Name]:
         """All names in a part of the tree."""
-        return (node for node in ast.walk(scope) if isinstance(node, ast.Name))
+        return (node for node in self.walk(scope) if isinstance(node, ast.Name))
 
     def taken(self, scope: ast.AST) -> set[str]:
         """Names and parameters that a scope mentions."""
         found = {node.id for node in self.names(scope)}
-        return found | {node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)}
+        return found | {node.arg for node in self.walk(scope) if isinstance(node, ast.arg)}
 
     def reads(self, scope: ast.AST, key: str) -> list[ast.expr]:
         """Places where a name, or a dotted name such as ``self.criterion``, is read."""
-        return [
-            node
-            for node in ast.walk(scope)
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and spelled(node) == key
-        ]
+        if scope not in self._reads:
+            found: dict[str | None, list[ast.expr]] = {}
+            for node in self.walk(scope):
+                if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    found.setdefault(spelled(node), []).append(node)
+            self._reads[scope] = found
+        return list(self._reads[scope].get(key, ()))
 
-    def assignments(self, scope: ast.AST, key: str) -> list[ast.stmt]:
+    def assignments(self, scope: ast.AST, key: str | None) -> list[ast.stmt]:
         """Statements that bind a name in a function, nested functions left out."""
-        found = []
-        for node in ast.walk(scope):
-            match node:
-                case ast.Assign(targets=targets):
-                    bound = [t for target in targets for t in _targets(target)]
-                case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
-                    bound = [target]
-                case ast.For(target=target) | ast.AsyncFor(target=target):
-                    bound = list(_targets(target))
-                case _:
-                    continue
-            if any(spelled(t) == key for t in bound):
-                assert isinstance(node, ast.stmt)
-                found.append(node)
-        return sorted(found, key=lambda n: n.lineno)
+        if scope not in self._bindings:
+            found: dict[str | None, list[ast.stmt]] = {}
+            for node in self.walk(scope):
+                if isinstance(node, ast.stmt):
+                    for name in {spelled(target) for target in _bound(node)}:
+                        found.setdefault(name, []).append(node)
+            self._bindings[scope] = found
+        return sorted(self._bindings[scope].get(key, ()), key=lambda n: n.lineno)
+
+    def has(self, code: str) -> bool:
+        """Whether the top level of the file has this very statement."""
+        (wanted,) = ast.parse(code).body
+        alike = (n for n in self.root.body if type(n) is type(wanted) and _name(n) == _name(wanted))
+        return any(ast.dump(node) == ast.dump(wanted) for node in alike)
 
     def is_global(self, name: str) -> bool:
         """Whether a name is bound at the top level of the file."""
@@ -211,6 +233,10 @@ class Tree:
         return False
 
 
+def _name(node: ast.stmt) -> str | None:
+    return node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
+
+
 def _always(statement: ast.stmt, ways: set[int]) -> bool:
     """Whether running a statement runs one of some statements."""
     if id(statement) in ways:
@@ -226,6 +252,32 @@ def _always(statement: ast.stmt, ways: set[int]) -> bool:
 
 def _span(node: ast.expr | ast.stmt) -> tuple[int, int, int, int]:
     return (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """What a node is directly made of."""
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            for part in value:
+                if isinstance(part, ast.AST):
+                    yield part
+        elif isinstance(value, ast.AST):
+            yield value
+
+
+def _bound(node: ast.stmt) -> Iterator[ast.expr]:
+    """What a statement binds."""
+    match node:
+        case ast.Assign(targets=targets):
+            for target in targets:
+                yield from _targets(target)
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            yield target
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            yield from _targets(target)
+        case _:
+            pass
 
 
 def _targets(node: ast.expr) -> Iterator[ast.expr]:

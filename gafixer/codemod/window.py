@@ -170,7 +170,7 @@ def models(tree: Tree, place: Layout, node: ast.AST, function: Function) -> list
     scope: ast.AST = place.loop if place.loop is not None and tree.contains(place.loop, place.backward) else place.home
     found = []
     modules = _modules(tree)
-    for part in ast.walk(scope):
+    for part in tree.walk(scope):
         if not isinstance(part, ast.Call) or part.lineno > getattr(node, "end_lineno", part.lineno):
             continue
         key = spelled(part.func)
@@ -186,7 +186,7 @@ def models(tree: Tree, place: Layout, node: ast.AST, function: Function) -> list
 def _modules(tree: Tree) -> set[str]:
     """Names on which the file calls what only a module has, or which are named as models are."""
     found = set()
-    for node in ast.walk(tree.root):
+    for node in tree.walk(tree.root):
         match node:
             case ast.Call(
                 func=ast.Attribute(value=base, attr="parameters" | "train" | "eval" | "zero_grad" | "no_sync")

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["BESIDE", "FUNCTIONS", "HEAD_CLASS", "MODULES", "SAMPLE_HEADS", "SHIFTING_HEADS", "TOKEN_HEADS", "LossSpec"]
+__all__ = [
+    "BESIDE",
+    "FUNCTIONS",
+    "HEADS",
+    "HEAD_CLASS",
+    "MODULES",
+    "SAMPLE_HEADS",
+    "SHIFTING_HEADS",
+    "TOKEN_HEADS",
+    "LossSpec",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,9 @@ SAMPLE_HEADS = (
     r"\w*(?:ForSequenceClassification|ForImageClassification|ForMultipleChoice|ForAudioClassification"
     r"|ForVideoClassification)"
 )
+
+#: What all of these names have: searched before they are matched.
+HEADS = re.compile(r"For[A-Z]|LMHead|DecoderModel")
 
 #: What a term beside the loss over the labels is called, such as a router's: its mean is one over the microbatch.
 BESIDE = re.compile(r"aux|router|z_loss|balanc|moe|mtp", re.IGNORECASE)
