@@ -35,18 +35,15 @@ class Classes:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self._lineages: dict[ClassRef, list[ClassRef | External]] = {}
         self._members: dict[ClassRef, _Members] = {}
 
     def module(self, cls: ClassRef) -> Module:
         """The module that defines a class."""
         return self.names.modules[cls.module]
 
-    def lineage(self, cls: ClassRef) -> list[ClassRef | External]:
+    def lineage(self, cls: ClassRef) -> tuple[ClassRef | External, ...]:
         """The class and all that it inherits from, nearest first."""
-        if cls not in self._lineages:
-            self._lineages[cls] = self.names.lineage(cls)
-        return self._lineages[cls]
+        return self.names.lineage(cls)
 
     def method(self, cls: ClassRef, name: str, after: ClassRef | None = None) -> Func | None:
         """The method that an object has under this name; `after` a class, as ``super()`` does."""

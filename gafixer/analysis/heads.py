@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from gafixer.analysis.values import ClassRef, External, Func, Instance, Spot
 from gafixer.data.transformers import COUNT, HEAD_NAME, LABELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from gafixer.analysis.flow import LossCall
     from gafixer.analysis.project import Project
@@ -62,11 +63,16 @@ class HeadSite:
     named: bool
     counted: bool
     flag: Flag | None
-    losses: tuple[LossCall, ...]
+    trace: Callable[[], tuple[LossCall, ...]]
     inherited: str | None
     base: str | None
     path: str
     place: Callable[[Spot], Place]
+
+    @property
+    def losses(self) -> tuple[LossCall, ...]:
+        """What the forward returns for a loss. It is followed when this is first asked: of most heads nothing is."""
+        return self.trace()
 
     @property
     def promises(self) -> bool:
@@ -120,8 +126,6 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
     lineage = classes.lineage(cls)
     if not targets or not _is_module(lineage):
         return None
-    tracer = Tracer(classes, cls)
-    result = tracer.run(forward, _environment(forward, cls))
     kwarg = forward.node.args.kwarg
     return HeadSite(
         name=cls.name,
@@ -132,7 +136,7 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
         named=COUNT in _parameters(forward.node),
         counted="labels" in targets,
         flag=_flag(cls, classes),
-        losses=tuple(sorted(_returned(result), key=lambda call: call.order)),
+        trace=functools.cache(lambda: _losses(forward, cls, classes)),
         inherited=_inherited(cls, forward, classes),
         base=next((name for name in map(_last, lineage) if re.fullmatch(HEAD_NAME, name)), None),
         path=module.path,
@@ -182,6 +186,11 @@ def _environment(forward: Func, cls: ClassRef) -> dict[str, Flow]:
     return env
 
 
+def _losses(forward: Func, cls: ClassRef, classes: Classes) -> tuple[LossCall, ...]:
+    result = Tracer(classes, cls).run(forward, _environment(forward, cls))
+    return tuple(sorted(_returned(result), key=lambda call: call.order))
+
+
 def _returned(result: Flow) -> frozenset[LossCall]:
     """The losses in what a forward returns: those of its ``loss``, where it has one."""
     loss = result.get("loss")
@@ -189,7 +198,7 @@ def _returned(result: Flow) -> frozenset[LossCall]:
     return own or result.whole().losses
 
 
-def _is_module(lineage: list[ClassRef | External]) -> bool:
+def _is_module(lineage: Sequence[ClassRef | External]) -> bool:
     """Whether a class is a module: it comes to a class of a library that isn't `object`."""
     return any(isinstance(parent, External) and parent.path not in {"object", "abc.ABC"} for parent in lineage)
 
@@ -200,7 +209,7 @@ def _last(parent: ClassRef | External) -> str:
     return path.rpartition(".")[2] if path.startswith("transformers.") else ""
 
 
-def _is_library(lineage: list[ClassRef | External]) -> bool:
+def _is_library(lineage: Sequence[ClassRef | External]) -> bool:
     last = [parent.path if isinstance(parent, External) else parent.name for parent in lineage]
     return any(name.endswith("PreTrainedModel") or name.startswith("transformers.") for name in last)
 

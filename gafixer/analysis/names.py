@@ -57,6 +57,7 @@ class Names:
         self._project = project
         self.modules: dict[str, Module] = {module.path: module}
         self._found: dict[tuple[str, str], Value | Assigned | None] = {}
+        self._lineages: dict[ClassRef, tuple[ClassRef | External, ...]] = {}
         self._methods: dict[tuple[ClassRef, str, ClassRef | None], Func | None] = {}
 
     def lookup(self, module: Module, name: str, chain: int = 0) -> Value | Assigned | None:
@@ -80,11 +81,10 @@ class Names:
                     return Assigned(module, value)
                 case _:
                     continue
-        imports = module.imports()
-        if name in imports:
-            return self._imported(module, *imports[name], chain)
-        for local, (base, _) in imports.items():
-            if local.startswith("*") and chain < _LONGEST_CHAIN and (other := self._open(base, module)) is not None:
+        if (given := module.imported(name)) is not None:
+            return self._imported(module, *given, chain)
+        for base in module.starred() if chain < _LONGEST_CHAIN else ():
+            if (other := self._open(base, module)) is not None:
                 found = self.lookup(other, name, chain + 1)
                 if found is not None:
                     return found
@@ -159,7 +159,7 @@ class Names:
 
     # -- classes -------------------------------------------------------------------------------------------------
 
-    def bases(self, cls: ClassRef) -> list[Value]:
+    def _bases(self, cls: ClassRef) -> list[Value]:
         """What a class inherits from directly: project classes and library names."""
         module = self.modules[cls.module]
         found = []
@@ -196,8 +196,13 @@ class Names:
             case _:
                 return None
 
-    def lineage(self, cls: ClassRef) -> list[ClassRef | External]:
+    def lineage(self, cls: ClassRef) -> tuple[ClassRef | External, ...]:
         """The class and all that it inherits from, nearest first."""
+        if cls not in self._lineages:
+            self._lineages[cls] = self._lineage(cls)
+        return self._lineages[cls]
+
+    def _lineage(self, cls: ClassRef) -> tuple[ClassRef | External, ...]:
         order: list[ClassRef | External] = []
         queue: list[Value] = [cls]
         while queue and len(order) < 24:
@@ -207,12 +212,12 @@ class Names:
             match current:
                 case ClassRef():
                     order.append(current)
-                    queue = self.bases(current) + queue
+                    queue = self._bases(current) + queue
                 case External():
                     order.append(current)
                 case _:
                     pass
-        return order
+        return tuple(order)
 
     def method(self, cls: ClassRef, name: str, after: ClassRef | None = None) -> Func | None:
         """The method that an object of the class has under this name; `after` a class, as ``super()`` does."""
