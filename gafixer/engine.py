@@ -289,7 +289,7 @@ def _fixer(module: Module, project: Project, settings: Settings, detail: Detail 
         now = Changed(project, texts)
         said, shown = _shown(module.changed(texts[module.path]), now, settings)
         for path in texts:
-            if (other := now.editable(path)) is not None and path != module.path:
+            if path != module.path and (other := now.editable(path)) is not None:
                 shown += _gained(other, project, now, settings)
         return said, shown
 
@@ -365,8 +365,10 @@ def _judged(
     from gafixer.analysis import heads, overrides
 
     meant = _target(module, project, settings)
-    for head in heads.heads(module, project) if of_head and prefilter.Matter.HEAD in about else ():
-        yield head, [f for check in of_head for f in check(head, meant)]
+    if of_head and prefilter.Matter.HEAD in about:
+        flagged = all(rule.flagged_heads for rule in rules if rule.check_head is not None)
+        for head in heads.heads(module, project, flagged=flagged):
+            yield head, [f for check in of_head for f in check(head, meant)]
     for override in overrides.overrides(module, project) if of_override and prefilter.Matter.TRAINER in about else ():
         yield override, [f for check in of_override for f in check(override, meant)]
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.classes import Classes
+from gafixer.analysis.classes import Classes, may_inherit
 from gafixer.analysis.flow import NOTHING, Flow
 from gafixer.analysis.names import Names
 from gafixer.analysis.tracing import Tracer
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Flag", "HeadSite", "heads"]
 
+_FLAG = "accepts_loss_kwargs"
 _FORWARD = re.compile(r"\bdef forward\([^:]*(?::(?!\n)[^:]*)*")
 _TARGET = re.compile(r"label|target|_positions|\by(_true)?\b")
 #: A class whose forward may be inherited: its header names a head.
@@ -84,9 +85,12 @@ class HeadSite:
         return spot if spot is not None and spot.path == self.path else self.spot
 
 
-def heads(module: Module, project: Project) -> list[HeadSite]:
-    """The heads that a module defines."""
-    classes = Classes(Names(project, module))
+def heads(module: Module, project: Project, *, flagged: bool = False) -> list[HeadSite]:
+    """The heads that a module defines; none where only `flagged` ones are asked for and no text tells of the switch."""
+    names = Names(project, module)
+    if flagged and not may_inherit(module, names, _FLAG):
+        return []
+    classes = Classes(names)
     found = []
     for node in _classes(module):
         cls = ClassRef(module.path, node.name, node)
@@ -224,9 +228,9 @@ def _inherited(cls: ClassRef, forward: Func, classes: Classes) -> str | None:
 
 def _flag(cls: ClassRef, classes: Classes) -> Flag | None:
     """`accepts_loss_kwargs`, in the class's body or in its `__init__`."""
-    for given in classes.settings(cls, "accepts_loss_kwargs"):
+    for given in classes.settings(cls, _FLAG):
         if isinstance(given.value, ast.Constant) and isinstance(given.value.value, bool):
-            return Flag("accepts_loss_kwargs", given.value.value, _spot(given.owner.module, given.statement))
+            return Flag(_FLAG, given.value.value, _spot(given.owner.module, given.statement))
     return None
 
 

@@ -10,6 +10,8 @@ from gafixer.analysis import registries
 from gafixer.analysis.values import ClassRef, External, Func, ModuleRef, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gafixer.analysis.project import Project
     from gafixer.analysis.registries import Told
     from gafixer.analysis.source import Module
@@ -48,6 +50,11 @@ def spelled(node: ast.expr) -> str:
 def _told(module: Module) -> dict[str, list[Told]]:
     """What a module itself tells registries."""
     return {registry: [told for _, told in found] for registry, found in registries.index([(0, module.source)]).items()}
+
+
+def _within(base: str, name: str) -> str:
+    """A module inside a package, which may be written as dots."""
+    return f"{base}{name}" if base.endswith(".") else f"{base}.{name}"
 
 
 class Names:
@@ -102,10 +109,23 @@ class Names:
             found = self.lookup(target, name, chain + 1)
             if found is not None:
                 return found
-        inner = self._open(f"{base}{'' if base.endswith('.') else '.'}{name}", module)
+        inner = self._open(_within(base, name), module)
         if inner is not None:
             return ModuleRef(inner.path)
         return External(f"{base}.{name}")
+
+    def homes(self, module: Module, name: str) -> Iterator[tuple[Module, str | None]]:
+        """The modules that a name may be imported from, each with its name there; None: it is the module itself."""
+        if (given := module.imported(name)) is not None:
+            base, inner = given
+            if (target := self._open(base, module)) is not None:
+                yield target, inner
+            if inner is not None and (target is None or target.is_package):
+                if (within := self._open(_within(base, inner), module)) is not None:
+                    yield within, None
+        for base in module.starred():
+            if (other := self._open(base, module)) is not None:
+                yield other, name
 
     def visible(self, module: Module) -> list[str]:
         """The top-level names of a module: what it defines, imports, and gets from modules that it stars."""

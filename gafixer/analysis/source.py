@@ -28,6 +28,7 @@ _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+[.\w]+[ \t]*import\b|import[ \t])", re.MULTILINE)
 #: What may be an import statement from its ``import`` on: to the end of the line, or of the lines that it takes.
 _IMPORTING = re.compile(r"import\b(?:[^\n\\(]|\\\n?|\((?:[^)#]|#.*)*\)?)*")
+_STARRED = re.compile(r"import[ \t\\\n]*\*")
 _WORD = re.compile(r"\w+|\*")
 _DECORATED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _DEFINITION = re.compile(r"^(?:def|class|async)\b", re.MULTILINE)
@@ -208,7 +209,7 @@ class Module:
     path: str
     source: str
     is_package: bool = False
-    blocks: list[Block] = field(default_factory=list)
+    _blocks: list[Block] | None = None
     _named: dict[str, list[Block]] | None = None
     _importing: dict[str, list[Block]] | None = None
     _lines: list[str] | None = None
@@ -222,10 +223,15 @@ class Module:
             UnreadableError: the file does not decode or (where `whole`) does not parse.
         """
         decoded = decode(source)
-        if not whole:
-            return cls(name, path, decoded, is_package, list(_cut(decoded)))
-        nodes = parse(decoded)
-        return cls(name, path, decoded, is_package, [Block(decoded, 1, None, nodes)])
+        blocks = [Block(decoded, 1, None, parse(decoded))] if whole else None
+        return cls(name, path, decoded, is_package, blocks)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """What the source is cut into, when that is first asked: a name is often sought where it does not occur."""
+        if self._blocks is None:
+            self._blocks = list(_cut(self.source))
+        return self._blocks
 
     def whole(self) -> None:
         """See to it that all of the source is Python.
@@ -247,10 +253,12 @@ class Module:
     @property
     def broken(self) -> bool:
         """Whether a block that was looked at is no valid Python by itself."""
-        return any(block.broken for block in self.blocks)
+        return any(block.broken for block in self._blocks or ())
 
     def defined(self, name: str) -> list[ast.stmt]:
         """The top-level statements that define a name, in order."""
+        if name not in self.source:
+            return []
         if self._named is None:
             self._named = {}
             for block in self.blocks:
@@ -285,11 +293,14 @@ class Module:
 
     def starred(self) -> list[str]:
         """The modules of which everything is imported, as written."""
-        found = (block.imports().items() for block in self._importers("*"))
+        importers = self._importers("*") if _STARRED.search(self.source) else ()
+        found = (block.imports().items() for block in importers)
         return list(dict.fromkeys(base for names in found for local, (base, _) in names if local.startswith("*")))
 
     def _importers(self, name: str) -> list[Block]:
         """The blocks that may import a name, by their text: the others need not be parsed for it."""
+        if name not in self.source:
+            return []
         if self._importing is None:
             self._importing = {}
             for block in self.blocks:
