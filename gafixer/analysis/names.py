@@ -118,11 +118,12 @@ class Names:
         """The modules that a name may be imported from, each with its name there; None: it is the module itself."""
         if (given := module.imported(name)) is not None:
             base, inner = given
-            if (target := self._open(base, module)) is not None:
+            target = self._open(base, module)
+            if target is not None:
                 yield target, inner
-            if inner is not None and (target is None or target.is_package):
-                if (within := self._open(_within(base, inner), module)) is not None:
-                    yield within, None
+            nested = _within(base, inner) if inner is not None and (target is None or target.is_package) else None
+            if nested is not None and (within := self._open(nested, module)) is not None:
+                yield within, None
         for base in module.starred():
             if (other := self._open(base, module)) is not None:
                 yield other, name
