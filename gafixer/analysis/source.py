@@ -105,15 +105,22 @@ def syntax_error(source: bytes) -> UnreadableError | None:
 
 @dataclass(slots=True)
 class Block:
-    """A top-level statement, or a few: its text, the name that it defines, and its nodes once parsed."""
+    """A top-level statement, or a few: where it stands, the name that it defines, and its nodes once parsed."""
 
-    text: str
+    source: str
+    start: int
+    end: int
     row: int
     name: str | None
     nodes: list[ast.stmt] | None = None
     broken: bool = False
     _bound: dict[str, list[ast.stmt]] | None = None
     _imports: dict[str, Import] | None = None
+
+    @property
+    def text(self) -> str:
+        """Its part of the source."""
+        return self.source[self.start : self.end]
 
     def parsed(self) -> list[ast.stmt]:
         """The statements; none where the block by itself is not valid."""
@@ -193,9 +200,14 @@ def _cut(source: str) -> Iterator[Block]:
         if end < len(source) and reader.goes_on(source[end : end + 6]):
             continue
         block = source[begin:end]
-        yield Block(block, row, reader.name(block))
+        yield Block(source, begin, end, row, reader.name(block))
         row += block.count("\n")
         begin, reader = end, _Reader()
+
+
+def _all_of(source: str) -> Block:
+    """One block of a whole file, parsed."""
+    return Block(source, 0, len(source), 1, None, parse(source))
 
 
 @dataclass(slots=True)
@@ -223,8 +235,7 @@ class Module:
             UnreadableError: the file does not decode or (where `whole`) does not parse.
         """
         decoded = decode(source)
-        blocks = [Block(decoded, 1, None, parse(decoded))] if whole else None
-        return cls(name, path, decoded, is_package, blocks)
+        return cls(name, path, decoded, is_package, [_all_of(decoded)] if whole else None)
 
     @property
     def blocks(self) -> list[Block]:
@@ -248,7 +259,7 @@ class Module:
         Raises:
             UnreadableError: the text does not parse.
         """
-        return Module(self.name, self.path, source, self.is_package, [Block(source, 1, None, parse(source))])
+        return Module(self.name, self.path, source, self.is_package, [_all_of(source)])
 
     @property
     def broken(self) -> bool:
