@@ -289,7 +289,7 @@ def _fixer(module: Module, project: Project, settings: Settings, detail: Detail 
         now = Changed(project, texts)
         said, shown = _shown(module.changed(texts[module.path]), now, settings)
         for path in texts:
-            if (other := now.editable(path)) is not None and path != module.path:
+            if path != module.path and (other := now.editable(path)) is not None:
                 shown += _gained(other, project, now, settings)
         return said, shown
 
@@ -347,25 +347,30 @@ def _said(
 def _judged(
     module: Module, project: Project, settings: Settings, about: prefilter.Matter
 ) -> Iterator[tuple[Subject, list[Finding]]]:
-    """The windows, heads and overrides of a module, and all that the rules say of each."""
-    from gafixer import rulebook
+    """The windows, heads and overrides of a module, and all that the rules say of each that decide what is told."""
+    from gafixer import precedence, rulebook
 
-    rules = rulebook.load()
-    if about & _SITES:
+    asked = precedence.asked(settings.selected)
+    rules = [rule for rule in rulebook.load() if rule.code in asked]
+    of_site = [rule.check for rule in rules if rule.check is not None]
+    of_head = [rule.check_head for rule in rules if rule.check_head is not None]
+    of_override = [rule.check_override for rule in rules if rule.check_override is not None]
+    if of_site and about & _SITES:
         from gafixer.analysis import build
 
         for site in build.sites(module, project, settings.declared):
-            yield site, [f for rule in rules if rule.check is not None for f in rule.check(site)]
+            yield site, [f for check in of_site for f in check(site)]
     if not about & (prefilter.Matter.HEAD | prefilter.Matter.TRAINER):
         return
     from gafixer.analysis import heads, overrides
 
     meant = _target(module, project, settings)
-    for head in heads.heads(module, project) if prefilter.Matter.HEAD in about else ():
-        yield head, [f for rule in rules if rule.check_head is not None for f in rule.check_head(head, meant)]
-    for override in overrides.overrides(module, project) if prefilter.Matter.TRAINER in about else ():
-        made = [f for rule in rules if rule.check_override is not None for f in rule.check_override(override, meant)]
-        yield override, made
+    if of_head and prefilter.Matter.HEAD in about:
+        flagged = all(rule.flagged_heads for rule in rules if rule.check_head is not None)
+        for head in heads.heads(module, project, flagged=flagged):
+            yield head, [f for check in of_head for f in check(head, meant)]
+    for override in overrides.overrides(module, project) if of_override and prefilter.Matter.TRAINER in about else ():
+        yield override, [f for check in of_override for f in check(override, meant)]
 
 
 def _of_users(module: Module, project: Project, about: prefilter.Matter, settings: Settings) -> Iterator[Finding]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from gafixer.findings import Finding
 
-__all__ = ["HIDES", "settle"]
+__all__ = ["HIDES", "asked", "settle"]
 
 #: code -> codes that say nothing more once it is said of the same site. A quieter finding hides no louder one.
 HIDES: dict[str, frozenset[str]] = {
@@ -28,6 +28,11 @@ HIDES: dict[str, frozenset[str]] = {
 
 #: These hold whatever else is said: nothing that a louder finding repairs would make them untrue.
 _ALWAYS = frozenset({"GA107"})
+
+
+def asked(selected: Collection[str]) -> set[str]:
+    """The codes that decide what is said of those selected: these, and whatever hides one of them."""
+    return {*selected, *(code for code, hidden in HIDES.items() if not hidden.isdisjoint(selected))}
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:

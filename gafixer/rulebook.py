@@ -32,8 +32,8 @@ class Rule:
 
     A rule is a predicate on facts, and yields findings: `check` looks at one site, `check_head` at one head,
     `check_override` at one override of a Trainer's part and `check_uses` at what a file uses of the library, these with
-    the releases of Transformers that are meant. A rule that the engine itself raises has none of them (unreadable
-    source has no sites).
+    the releases of Transformers that are meant. `flagged_heads` says that `check_head` speaks of heads with a switch
+    only. A rule that the engine itself raises has none of them (unreadable source has no sites).
     """
 
     code: str
@@ -43,6 +43,7 @@ class Rule:
     check_head: Callable[[HeadSite, Target], Iterator[Finding]] | None = None
     check_override: Callable[[OverrideSite, Target], Iterator[Finding]] | None = None
     check_uses: Callable[[Uses, Target], Iterator[Finding]] | None = None
+    flagged_heads: bool = False
 
 
 @functools.cache

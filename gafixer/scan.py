@@ -163,6 +163,7 @@ class Scanner:
     def _looked_into(self, file: programs.Opened, source: bytes, path: str) -> Outcome:
         settings, recorder = self.settings.of(path), self._recorder()
         sound, errors = file.sound()
+        self.project.forget()
         project = self.project if recorder is None else recorder
         found = engine.check_source(sound.code, path, project, settings, self.detail).findings
         told = [file.placed(f) for error in errors for f in engine.unreadable(path, error, settings)]

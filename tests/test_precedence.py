@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gafixer import rulebook
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
-from gafixer.precedence import HIDES, settle
+from gafixer.precedence import HIDES, asked, settle
 
 HERE = Place("train.py", Span(Position(1, 1), Position(1, 2)))
 PAIRS = [(code, hidden) for code, many in HIDES.items() for hidden in sorted(many)]
@@ -44,6 +44,13 @@ def test_an_entry_hides(code: str, hidden: str, loud: Severity, quiet: Severity)
             assert kept == codes(said)[:1]  # each hides the other: what was said first stays
         else:
             assert kept == [code]
+
+
+@pytest.mark.parametrize(("code", "hidden"), PAIRS)
+def test_what_may_hide_a_selected_rule_is_asked(code: str, hidden: str) -> None:
+    """And what hides none of them is not."""
+    assert {code, hidden} <= asked({hidden})
+    assert "GA303" not in asked({code, hidden})
 
 
 @pytest.mark.parametrize(("code", "hidden"), [pair for pair in PAIRS if pair[0] != "GA107"])

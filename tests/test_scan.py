@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gafixer import engine, files, jobs, scan
+from gafixer.analysis.checkout import FileProject
 from gafixer.findings import Confidence, Finding, Place, Position, Severity, Span
 from gafixer.scan import NOTHING, Scanner
 from gafixer.settings import Hierarchy, Layer
@@ -28,7 +29,7 @@ FOUND = Finding(
 @pytest.fixture(autouse=True)
 def analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     """A finding in every file that holds `loss`."""
-    monkeypatch.setattr(scan.Scanner, "project", None)
+    monkeypatch.setattr(scan.Scanner, "project", FileProject())
     monkeypatch.setattr(engine, "wanted", lambda source: b"loss" in source)
     monkeypatch.setattr(engine, "check_source", lambda *_: engine.Report((FOUND,)))
 

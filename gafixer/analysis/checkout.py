@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "FileProject"]
 
+#: Modules that are kept from one scanned file to the next.
+_MOST_MODULES = 128
 _MARKERS = ("pyproject.toml", "setup.cfg", "setup.py", ".git", "requirements.txt", ".hg")
 
 
@@ -42,17 +44,20 @@ class FileProject:
     def __init__(self, scanned: Iterable[str] = (), contents: Contents | None = None) -> None:
         self._scanned = scanned
         self._contents = contents or Contents()
-        self._modules: dict[str, Module | None] = {}
-        self._imported: dict[tuple[str, Path], Module | None] = {}
+        self._known: dict[str, Candidate] = {}
+        self._absent: set[str] = set()
+        self._modules: dict[str, Module] = {}
+        self._imported: dict[tuple[str, Path], Candidate | None] = {}
         self.folder = functools.cache(_folder)
 
     def module(self, name: str, importer: str) -> Module | None:
         """See `Project`. Looks beside the importer, in its package, and in the project's root and `src`."""
         asked = name, self.folder(importer)
         if asked not in self._imported:
-            made = (self.load(candidate) for candidate in self.candidates(*asked))
-            self._imported[asked] = next((module for module in made if module is not None), None)
-        return self._imported[asked]
+            found = (candidate for candidate in self.candidates(*asked) if self.load(candidate) is not None)
+            self._imported[asked] = next(found, None)
+        meant = self._imported[asked]
+        return None if meant is None else self.load(meant)
 
     def candidates(self, name: str, folder: Path) -> Iterator[Candidate]:
         """The files that an import in a folder may mean, in the order in which they are tried."""
@@ -84,9 +89,17 @@ class FileProject:
 
     def load(self, candidate: Candidate) -> Module | None:
         """The module of a file; None where there is no such file, or it is no evidence."""
-        if candidate.path not in self._modules:
-            self._modules[candidate.path] = self._read(candidate)
-        return self._modules[candidate.path]
+        path = candidate.path
+        if path in self._absent:
+            return None
+        # The last one asked for stands last.
+        module = self._modules.pop(path, None) or self._read(self._known.get(path, candidate))
+        if module is None:
+            self._absent.add(path)
+            return None
+        self._known.setdefault(path, candidate)
+        self._modules[path] = module
+        return module
 
     def _read(self, candidate: Candidate) -> Module | None:
         try:
@@ -97,6 +110,14 @@ class FileProject:
             return Module.read(candidate.name, path, source, whole=False, is_package=candidate.is_package)
         except (OSError, UnreadableError):
             return None  # evidence that can't be read is no evidence; the file's own scan reports it
+
+    def forget(self) -> None:
+        """Let go of modules that were not asked for lately: their syntax trees take most of the memory of a scan.
+
+        Only between files: what is found out in one file tells nodes by their identity.
+        """
+        for path in list(self._modules)[:-_MOST_MODULES]:
+            del self._modules[path]
 
     def requirement(self, importer: str) -> Requirement | None:
         """See `Project`. The nearest folder that says something, up to the project's root."""
@@ -131,7 +152,8 @@ class FileProject:
 
     def editable(self, path: str) -> Module | None:
         """See `Project`. One that was looked into before, and is no link to elsewhere."""
-        return self._modules.get(str(Path(path).absolute())) if self.may_change(path) else None
+        known = self._known.get(str(Path(path).absolute())) if self.may_change(path) else None
+        return None if known is None else self.load(known)
 
     def may_change(self, path: str) -> bool:
         """Whether a file is one of those that fixes may change, and is no link to elsewhere."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gafixer.analysis.values import ClassRef, External, Func
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from gafixer.analysis.names import Names
     from gafixer.analysis.source import Module
 
-__all__ = ["Assignment", "Classes"]
+__all__ = ["Assignment", "Classes", "may_inherit"]
+
+_HEADER = re.compile(r"^[ \t]*class\s+(\w+)\s*\((.*?)\)\s*:", re.MULTILINE | re.DOTALL)
 
 
 class Assignment(NamedTuple):
@@ -35,18 +38,15 @@ class Classes:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self._lineages: dict[ClassRef, list[ClassRef | External]] = {}
         self._members: dict[ClassRef, _Members] = {}
 
     def module(self, cls: ClassRef) -> Module:
         """The module that defines a class."""
         return self.names.modules[cls.module]
 
-    def lineage(self, cls: ClassRef) -> list[ClassRef | External]:
+    def lineage(self, cls: ClassRef) -> tuple[ClassRef | External, ...]:
         """The class and all that it inherits from, nearest first."""
-        if cls not in self._lineages:
-            self._lineages[cls] = self.names.lineage(cls)
-        return self._lineages[cls]
+        return self.names.lineage(cls)
 
     def method(self, cls: ClassRef, name: str, after: ClassRef | None = None) -> Func | None:
         """The method that an object has under this name; `after` a class, as ``super()`` does."""
@@ -126,3 +126,31 @@ def _assigned(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
         case _:
             pass
+
+
+def may_inherit(module: Module, names: Names, word: str) -> bool:
+    """Whether a word stands in a module, or in one that its classes inherit something from, by their texts alone."""
+    queue = [(module, name) for name in ("", *module.once(_headers))]
+    seen, searched = {(module.path, name) for _, name in queue}, set[str]()
+    while queue:
+        here, name = queue.pop()
+        if here.path not in searched:
+            searched.add(here.path)
+            if word in here.source:
+                return True
+        further = [(here, base) for base in here.once(_headers).get(name, ())]
+        for other, inner in names.homes(here, name):
+            if inner is None:
+                return True  # what is made of a module may come from anywhere in it
+            further.append((other, inner))
+        queue += [(other, base) for other, base in further if (other.path, base) not in seen]
+        seen.update((other.path, base) for other, base in further)
+    return False
+
+
+def _headers(module: Module) -> dict[str, set[str]]:
+    """Class -> the words in its header that say what it inherits from."""
+    found: dict[str, set[str]] = {}
+    for name, bases in _HEADER.findall(module.source):
+        found.setdefault(name, set()).update(re.findall(r"\w+", bases))
+    return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.classes import Classes
+from gafixer.analysis.classes import Classes, may_inherit
 from gafixer.analysis.flow import NOTHING, Flow
 from gafixer.analysis.names import Names
 from gafixer.analysis.tracing import Tracer
@@ -16,7 +17,7 @@ from gafixer.analysis.values import ClassRef, External, Func, Instance, Spot
 from gafixer.data.transformers import COUNT, HEAD_NAME, LABELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from gafixer.analysis.flow import LossCall
     from gafixer.analysis.project import Project
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Flag", "HeadSite", "heads"]
 
+_FLAG = "accepts_loss_kwargs"
 _FORWARD = re.compile(r"\bdef forward\([^:]*(?::(?!\n)[^:]*)*")
 _TARGET = re.compile(r"label|target|_positions|\by(_true)?\b")
 #: A class whose forward may be inherited: its header names a head.
@@ -62,11 +64,16 @@ class HeadSite:
     named: bool
     counted: bool
     flag: Flag | None
-    losses: tuple[LossCall, ...]
+    trace: Callable[[], tuple[LossCall, ...]]
     inherited: str | None
     base: str | None
     path: str
     place: Callable[[Spot], Place]
+
+    @property
+    def losses(self) -> tuple[LossCall, ...]:
+        """What the forward returns for a loss. It is followed when this is first asked: of most heads nothing is."""
+        return self.trace()
 
     @property
     def promises(self) -> bool:
@@ -78,9 +85,12 @@ class HeadSite:
         return spot if spot is not None and spot.path == self.path else self.spot
 
 
-def heads(module: Module, project: Project) -> list[HeadSite]:
-    """The heads that a module defines."""
-    classes = Classes(Names(project, module))
+def heads(module: Module, project: Project, *, flagged: bool = False) -> list[HeadSite]:
+    """The heads that a module defines; none where only `flagged` ones are asked for and no text tells of the switch."""
+    names = Names(project, module)
+    if flagged and not may_inherit(module, names, _FLAG):
+        return []
+    classes = Classes(names)
     found = []
     for node in _classes(module):
         cls = ClassRef(module.path, node.name, node)
@@ -120,8 +130,6 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
     lineage = classes.lineage(cls)
     if not targets or not _is_module(lineage):
         return None
-    tracer = Tracer(classes, cls)
-    result = tracer.run(forward, _environment(forward, cls))
     kwarg = forward.node.args.kwarg
     return HeadSite(
         name=cls.name,
@@ -132,7 +140,7 @@ def _head(cls: ClassRef, module: Module, classes: Classes) -> HeadSite | None:
         named=COUNT in _parameters(forward.node),
         counted="labels" in targets,
         flag=_flag(cls, classes),
-        losses=tuple(sorted(_returned(result), key=lambda call: call.order)),
+        trace=functools.cache(lambda: _losses(forward, cls, classes)),
         inherited=_inherited(cls, forward, classes),
         base=next((name for name in map(_last, lineage) if re.fullmatch(HEAD_NAME, name)), None),
         path=module.path,
@@ -182,6 +190,11 @@ def _environment(forward: Func, cls: ClassRef) -> dict[str, Flow]:
     return env
 
 
+def _losses(forward: Func, cls: ClassRef, classes: Classes) -> tuple[LossCall, ...]:
+    result = Tracer(classes, cls).run(forward, _environment(forward, cls))
+    return tuple(sorted(_returned(result), key=lambda call: call.order))
+
+
 def _returned(result: Flow) -> frozenset[LossCall]:
     """The losses in what a forward returns: those of its ``loss``, where it has one."""
     loss = result.get("loss")
@@ -189,7 +202,7 @@ def _returned(result: Flow) -> frozenset[LossCall]:
     return own or result.whole().losses
 
 
-def _is_module(lineage: list[ClassRef | External]) -> bool:
+def _is_module(lineage: Sequence[ClassRef | External]) -> bool:
     """Whether a class is a module: it comes to a class of a library that isn't `object`."""
     return any(isinstance(parent, External) and parent.path not in {"object", "abc.ABC"} for parent in lineage)
 
@@ -200,7 +213,7 @@ def _last(parent: ClassRef | External) -> str:
     return path.rpartition(".")[2] if path.startswith("transformers.") else ""
 
 
-def _is_library(lineage: list[ClassRef | External]) -> bool:
+def _is_library(lineage: Sequence[ClassRef | External]) -> bool:
     last = [parent.path if isinstance(parent, External) else parent.name for parent in lineage]
     return any(name.endswith("PreTrainedModel") or name.startswith("transformers.") for name in last)
 
@@ -215,9 +228,9 @@ def _inherited(cls: ClassRef, forward: Func, classes: Classes) -> str | None:
 
 def _flag(cls: ClassRef, classes: Classes) -> Flag | None:
     """`accepts_loss_kwargs`, in the class's body or in its `__init__`."""
-    for given in classes.settings(cls, "accepts_loss_kwargs"):
+    for given in classes.settings(cls, _FLAG):
         if isinstance(given.value, ast.Constant) and isinstance(given.value.value, bool):
-            return Flag("accepts_loss_kwargs", given.value.value, _spot(given.owner.module, given.statement))
+            return Flag(_FLAG, given.value.value, _spot(given.owner.module, given.statement))
     return None
 
 

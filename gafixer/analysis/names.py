@@ -10,6 +10,8 @@ from gafixer.analysis import registries
 from gafixer.analysis.values import ClassRef, External, Func, ModuleRef, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gafixer.analysis.project import Project
     from gafixer.analysis.registries import Told
     from gafixer.analysis.source import Module
@@ -50,6 +52,11 @@ def _told(module: Module) -> dict[str, list[Told]]:
     return {registry: [told for _, told in found] for registry, found in registries.index([(0, module.source)]).items()}
 
 
+def _within(base: str, name: str) -> str:
+    """A module inside a package, which may be written as dots."""
+    return f"{base}{name}" if base.endswith(".") else f"{base}.{name}"
+
+
 class Names:
     """Resolves names over the modules that one run has touched. `modules` maps paths to modules."""
 
@@ -57,6 +64,7 @@ class Names:
         self._project = project
         self.modules: dict[str, Module] = {module.path: module}
         self._found: dict[tuple[str, str], Value | Assigned | None] = {}
+        self._lineages: dict[ClassRef, tuple[ClassRef | External, ...]] = {}
         self._methods: dict[tuple[ClassRef, str, ClassRef | None], Func | None] = {}
 
     def lookup(self, module: Module, name: str, chain: int = 0) -> Value | Assigned | None:
@@ -80,11 +88,10 @@ class Names:
                     return Assigned(module, value)
                 case _:
                     continue
-        imports = module.imports()
-        if name in imports:
-            return self._imported(module, *imports[name], chain)
-        for local, (base, _) in imports.items():
-            if local.startswith("*") and chain < _LONGEST_CHAIN and (other := self._open(base, module)) is not None:
+        if (given := module.imported(name)) is not None:
+            return self._imported(module, *given, chain)
+        for base in module.starred() if chain < _LONGEST_CHAIN else ():
+            if (other := self._open(base, module)) is not None:
                 found = self.lookup(other, name, chain + 1)
                 if found is not None:
                     return found
@@ -102,10 +109,24 @@ class Names:
             found = self.lookup(target, name, chain + 1)
             if found is not None:
                 return found
-        inner = self._open(f"{base}{'' if base.endswith('.') else '.'}{name}", module)
+        inner = self._open(_within(base, name), module)
         if inner is not None:
             return ModuleRef(inner.path)
         return External(f"{base}.{name}")
+
+    def homes(self, module: Module, name: str) -> Iterator[tuple[Module, str | None]]:
+        """The modules that a name may be imported from, each with its name there; None: it is the module itself."""
+        if (given := module.imported(name)) is not None:
+            base, inner = given
+            target = self._open(base, module)
+            if target is not None:
+                yield target, inner
+            nested = _within(base, inner) if inner is not None and (target is None or target.is_package) else None
+            if nested is not None and (within := self._open(nested, module)) is not None:
+                yield within, None
+        for base in module.starred():
+            if (other := self._open(base, module)) is not None:
+                yield other, name
 
     def visible(self, module: Module) -> list[str]:
         """The top-level names of a module: what it defines, imports, and gets from modules that it stars."""
@@ -159,7 +180,7 @@ class Names:
 
     # -- classes -------------------------------------------------------------------------------------------------
 
-    def bases(self, cls: ClassRef) -> list[Value]:
+    def _bases(self, cls: ClassRef) -> list[Value]:
         """What a class inherits from directly: project classes and library names."""
         module = self.modules[cls.module]
         found = []
@@ -196,8 +217,13 @@ class Names:
             case _:
                 return None
 
-    def lineage(self, cls: ClassRef) -> list[ClassRef | External]:
+    def lineage(self, cls: ClassRef) -> tuple[ClassRef | External, ...]:
         """The class and all that it inherits from, nearest first."""
+        if cls not in self._lineages:
+            self._lineages[cls] = self._lineage(cls)
+        return self._lineages[cls]
+
+    def _lineage(self, cls: ClassRef) -> tuple[ClassRef | External, ...]:
         order: list[ClassRef | External] = []
         queue: list[Value] = [cls]
         while queue and len(order) < 24:
@@ -207,12 +233,12 @@ class Names:
             match current:
                 case ClassRef():
                     order.append(current)
-                    queue = self.bases(current) + queue
+                    queue = self._bases(current) + queue
                 case External():
                     order.append(current)
                 case _:
                     pass
-        return order
+        return tuple(order)
 
     def method(self, cls: ClassRef, name: str, after: ClassRef | None = None) -> Func | None:
         """The method that an object of the class has under this name; `after` a class, as ``super()`` does."""

@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from gafixer.analysis.values import Spot
 from gafixer.findings import Place, Position, Span
@@ -20,10 +20,16 @@ __all__ = ["Block", "Module", "UnreadableError", "decode", "syntax_error"]
 
 #: What is found out about a module.
 Fact = TypeVar("Fact")
+#: The module as it is written, and the name in it; None: the module itself.
+Import: TypeAlias = "tuple[str, str | None]"
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _HEAD = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]*)?=[^=]")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+[.\w]+[ \t]*import\b|import[ \t])", re.MULTILINE)
+#: What may be an import statement from its ``import`` on: to the end of the line, or of the lines that it takes.
+_IMPORTING = re.compile(r"import\b(?:[^\n\\(]|\\\n?|\((?:[^)#]|#.*)*\)?)*")
+_STARRED = re.compile(r"import[ \t\\\n]*\*")
+_WORD = re.compile(r"\w+|\*")
 _DECORATED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _DEFINITION = re.compile(r"^(?:def|class|async)\b", re.MULTILINE)
 _START = re.compile(r"^(?![ \t\f\n#)\]}]|else\b|elif\b|except\b|finally\b)", re.MULTILINE)
@@ -99,13 +105,22 @@ def syntax_error(source: bytes) -> UnreadableError | None:
 
 @dataclass(slots=True)
 class Block:
-    """A top-level statement, or a few: its text, the name that it defines, and its nodes once parsed."""
+    """A top-level statement, or a few: where it stands, the name that it defines, and its nodes once parsed."""
 
-    text: str
+    source: str
+    start: int
+    end: int
     row: int
     name: str | None
     nodes: list[ast.stmt] | None = None
     broken: bool = False
+    _bound: dict[str, list[ast.stmt]] | None = None
+    _imports: dict[str, Import] | None = None
+
+    @property
+    def text(self) -> str:
+        """Its part of the source."""
+        return self.source[self.start : self.end]
 
     def parsed(self) -> list[ast.stmt]:
         """The statements; none where the block by itself is not valid."""
@@ -115,6 +130,23 @@ class Block:
             except UnreadableError:
                 self.nodes, self.broken = [], True
         return self.nodes
+
+    def bound(self) -> dict[str, list[ast.stmt]]:
+        """Name -> the statements that define it, in order; those under ``if``, ``try`` and ``with`` included."""
+        if self._bound is None:
+            self._bound = {}
+            for node in _flat(self.parsed()):
+                for name in _binds(node):
+                    self._bound.setdefault(name, []).append(node)
+        return self._bound
+
+    def imports(self) -> dict[str, Import]:
+        """Local name -> what is imported under it. ``*`` maps each starred module to itself."""
+        if self._imports is None:
+            self._imports = {}
+            for node in _walk_imports(self.parsed()):
+                self._imports.update(_import_names(node))
+        return self._imports
 
 
 class _Reader:
@@ -168,9 +200,14 @@ def _cut(source: str) -> Iterator[Block]:
         if end < len(source) and reader.goes_on(source[end : end + 6]):
             continue
         block = source[begin:end]
-        yield Block(block, row, reader.name(block))
+        yield Block(source, begin, end, row, reader.name(block))
         row += block.count("\n")
         begin, reader = end, _Reader()
+
+
+def _all_of(source: str) -> Block:
+    """One block of a whole file, parsed."""
+    return Block(source, 0, len(source), 1, None, parse(source))
 
 
 @dataclass(slots=True)
@@ -184,10 +221,9 @@ class Module:
     path: str
     source: str
     is_package: bool = False
-    blocks: list[Block] = field(default_factory=list)
-    _defined: dict[str, list[ast.stmt]] | None = None
-    _named: dict[str, list[Block]] = field(default_factory=dict)
-    _imports: dict[str, tuple[str, str | None]] | None = None
+    _blocks: list[Block] | None = None
+    _named: dict[str, list[Block]] | None = None
+    _importing: dict[str, list[Block]] | None = None
     _lines: list[str] | None = None
     _facts: dict[object, object] = field(default_factory=dict)
 
@@ -199,10 +235,14 @@ class Module:
             UnreadableError: the file does not decode or (where `whole`) does not parse.
         """
         decoded = decode(source)
-        if not whole:
-            return cls(name, path, decoded, is_package, list(_cut(decoded)))
-        nodes = parse(decoded)
-        return cls(name, path, decoded, is_package, [Block("", 1, None, nodes)])
+        return cls(name, path, decoded, is_package, [_all_of(decoded)] if whole else None)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """What the source is cut into, when that is first asked: a name is often sought where it does not occur."""
+        if self._blocks is None:
+            self._blocks = list(_cut(self.source))
+        return self._blocks
 
     def whole(self) -> list[ast.stmt]:
         """All top-level statements, of a source that is Python from its first line to its last.
@@ -220,29 +260,23 @@ class Module:
         Raises:
             UnreadableError: the text does not parse.
         """
-        return Module(self.name, self.path, source, self.is_package, [Block("", 1, None, parse(source))])
+        return Module(self.name, self.path, source, self.is_package, [_all_of(source)])
 
     @property
     def broken(self) -> bool:
         """Whether a block that was looked at is no valid Python by itself."""
-        return any(block.broken for block in self.blocks)
+        return any(block.broken for block in self._blocks or ())
 
     def defined(self, name: str) -> list[ast.stmt]:
         """The top-level statements that define a name, in order."""
-        if self._defined is None:
-            self._defined = {}
-            for block in self.blocks:
-                if block.name is None and (
-                    "=" in block.text or "def" in block.text or "class" in block.text or block.nodes
-                ):
-                    for node in _flat(block.parsed()):
-                        for bound in _binds(node):
-                            self._defined.setdefault(bound, []).append(node)
+        if name not in self.source:
+            return []
+        if self._named is None:
             self._named = {}
             for block in self.blocks:
-                if block.name is not None:
-                    self._named.setdefault(block.name, []).append(block)
-        found = list(self._defined.get(name, ()))
+                self._named.setdefault(block.name or "", []).append(block)
+        unnamed = (block for block in self._named.get("", ()) if name in block.text)
+        found = [node for block in unnamed for node in block.bound().get(name, ())]
         for block in self._named.get(name, ()):
             found += [node for node in block.parsed() if name in _binds(node)]
         return found
@@ -253,19 +287,39 @@ class Module:
 
     def definitions(self) -> list[str]:
         """The names that top-level statements define."""
-        self.defined("")
-        assert self._defined is not None
-        return [*(block.name for block in self.blocks if block.name is not None), *self._defined]
+        named = [block.name for block in self.blocks if block.name is not None]
+        return [*named, *(name for block in self.blocks if block.name is None for name in block.bound())]
 
-    def imports(self) -> dict[str, tuple[str, str | None]]:
-        """Local name -> (module as written, name in it or None). ``*`` maps each starred module to itself."""
-        if self._imports is None:
-            self._imports = {}
+    def imports(self) -> dict[str, Import]:
+        """Local name -> what is imported under it. ``*`` maps each starred module to itself."""
+        found: dict[str, Import] = {}
+        for block in self.blocks:
+            if block.nodes is not None or _IMPORT.search(block.text):
+                found.update(block.imports())
+        return found
+
+    def imported(self, name: str) -> Import | None:
+        """What is imported under a name, or None."""
+        found = (block.imports().get(name) for block in reversed(self._importers(name)))
+        return next((given for given in found if given is not None), None)
+
+    def starred(self) -> list[str]:
+        """The modules of which everything is imported, as written."""
+        importers = self._importers("*") if _STARRED.search(self.source) else ()
+        found = (block.imports().items() for block in importers)
+        return list(dict.fromkeys(base for names in found for local, (base, _) in names if local.startswith("*")))
+
+    def _importers(self, name: str) -> list[Block]:
+        """The blocks that may import a name, by their text: the others need not be parsed for it."""
+        if name not in self.source:
+            return []
+        if self._importing is None:
+            self._importing = {}
             for block in self.blocks:
-                if block.nodes is not None or _IMPORT.search(block.text):
-                    for node in _walk_imports(block.parsed()):
-                        self._imports.update(_import_names(node))
-        return self._imports
+                text = "\n".join(_IMPORTING.findall(block.text)) if "import" in block.text else ""
+                for word in set(_WORD.findall(text)):
+                    self._importing.setdefault(word, []).append(block)
+        return self._importing.get(name, [])
 
     def once(self, make: Callable[[Module], Fact]) -> Fact:
         """What `make` finds out about this module. It is asked once, however many runs want to know."""
@@ -358,7 +412,7 @@ def _walk_imports(nodes: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom
                 pass
 
 
-def _import_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, tuple[str, str | None]]]:
+def _import_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Import]]:
     match node:
         case ast.Import(names=names):
             for alias in names:

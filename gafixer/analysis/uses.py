@@ -30,6 +30,7 @@ _STEPS = re.compile(r"gradient_accumulation_steps[\"']?\s*[=:]\s*(?!1\b)")
 _STEPS_KEY = "gradient_accumulation_steps"
 #: The classes that hold a Trainer's arguments, those of TRL among them.
 _ARGUMENTS = re.compile(r"TrainingArguments$|^(?:SFT|DPO|KTO|ORPO|CPO|GRPO|PPO|RLOO|Reward|GKD|PRM|BCO)v?2?Config$")
+_NOWHERE = ("", None)
 _CLASS = re.compile(rf"\b{HEAD_NAME}\b")
 
 
@@ -81,13 +82,13 @@ def uses(module: Module, project: Project) -> Uses | None:
 
 def library_heads(module: Module) -> tuple[str, ...]:
     """The classes of Transformers with a default loss that a file imports and names."""
-    known = {name for name, (base, _) in module.imports().items() if base.startswith("transformers")}
-    return tuple(sorted({name for name in _CLASS.findall(module.source) if name in known}))
+    named = sorted(set(_CLASS.findall(module.source)))
+    return tuple(name for name in named if (module.imported(name) or _NOWHERE)[0].startswith("transformers"))
 
 
 def _is_other(name: str, module: Module, project: Project) -> bool:
     """Whether a Trainer is another library's, or the project's own and made of nothing."""
-    base = module.imports().get(name, ("", None))[0]
+    base = (module.imported(name) or _NOWHERE)[0]
     if base.partition(".")[0] in _OTHERS:
         return True
     names = Names(project, module)

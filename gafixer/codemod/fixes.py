@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.analysis.source import UnreadableError
@@ -17,7 +19,7 @@ from gafixer.findings import Applicability, Detail, Fix
 from gafixer.settings import Helpers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gafixer.analysis.requirements import Target
     from gafixer.analysis.site import Site
@@ -35,6 +37,15 @@ Key: TypeAlias = "tuple[str, Place]"
 Texts: TypeAlias = "Mapping[str, str]"
 #: Changed files -> what is said of the own one; the findings that are shown there, and those that others gained.
 Scan: TypeAlias = "Callable[[Texts], tuple[Sequence[Said], Sequence[Finding]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What is said of a window: all that is, and by their keys the findings to be mended, with the plan for them."""
+
+    group: Sequence[Said]
+    remaining: Mapping[Key, Finding]
+    plan: Plan | DeclinedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +83,40 @@ class Fixer:
 
     def fixes(self, said: Iterable[Said], shown: Sequence[Finding]) -> dict[Key, tuple[Fix, Plan | None]]:
         """Code and place of a finding -> its fix, and the plan behind it where there is one to apply."""
+        windows = list(self._windows(said, shown))
+        sound = self._sound(windows, shown)
+        made: dict[Key, tuple[Fix, Plan | None]] = {}
+        for window in windows:
+            made.update(self._of_window(window, shown, sound=sound))
+        return made
+
+    def _windows(self, said: Iterable[Said], shown: Sequence[Finding]) -> Iterator[_Window]:
+        """The windows of which something is shown."""
         keys = {(f.code, f.place) for f in shown}
         groups: dict[object, list[Said]] = {}
         for entry in said:
             groups.setdefault(subjects.key(entry[0]), []).append(entry)
-        made: dict[Key, tuple[Fix, Plan | None]] = {}
         for group in groups.values():
             remaining = {(f.code, f.place): f for _, _, kept in group for f in kept if (f.code, f.place) in keys}
             if remaining:
-                made.update(self._of_window(group, remaining, shown))
-        return made
+                yield _Window(group, remaining, self._tried(group))
+
+    def _sound(self, windows: Sequence[_Window], shown: Sequence[Finding]) -> bool:
+        """Whether the plans of all windows that have one do together what each of them shall.
+
+        Then each does, and one look at the file has shown it for all of them.
+        """
+        planned = [(window.plan, window.remaining) for window in windows]
+        plans = [plan for plan, _ in planned if isinstance(plan, Plan)]
+        mended = {key: f for plan, remaining in planned if isinstance(plan, Plan) for key, f in remaining.items()}
+        if len(plans) < 2:
+            return False
+        left = Counter(code for plan in plans for code in plan.left)
+        expected = Counter(f.code for f in shown) - Counter(f.code for f in mended.values()) + left
+        try:
+            return not self._check(self.apply(plans), expected)
+        except DeclinedError:
+            return False
 
     def together(self, plans: Sequence[Plan]) -> tuple[Texts, list[Plan]]:
         """The files after all plans that go together, and these; of two that don't, the first."""
@@ -134,12 +169,16 @@ class Fixer:
         return made
 
     def _of_window(
-        self, group: Sequence[Said], remaining: dict[Key, Finding], shown: Sequence[Finding]
+        self, window: _Window, shown: Sequence[Finding], *, sound: bool = False
     ) -> dict[Key, tuple[Fix, Plan | None]]:
         """One fix for all findings of a window; where that can't be, one for each kind that stands alone."""
+        remaining = window.remaining
         try:
-            whole = self._fix(group, tuple(remaining.values()), shown, None)
-            return dict.fromkeys(remaining, whole)
+            if isinstance(window.plan, DeclinedError):
+                raise window.plan
+            if sound:
+                return dict.fromkeys(remaining, (self._made_of(window.plan), window.plan))
+            return dict.fromkeys(remaining, self._fix(window.plan, tuple(remaining.values()), shown, None))
         except DeclinedError as reason:
             prose = Fix(Applicability.DISPLAY, f"not rewritten: {reason}")
         made: dict[Key, tuple[Fix, Plan | None]] = dict.fromkeys(remaining, (prose, None))
@@ -148,38 +187,58 @@ class Fixer:
             if len(mine) == len(remaining):
                 continue
             try:
-                made.update(dict.fromkeys(mine, self._fix(group, tuple(mine.values()), shown, code)))
+                plan = self._planned(window.group, code)
+                made.update(dict.fromkeys(mine, self._fix(plan, tuple(mine.values()), shown, code)))
             except DeclinedError:
                 continue
         return made
 
-    def _fix(
-        self, group: Sequence[Said], remaining: Sequence[Finding], shown: Sequence[Finding], only: str | None
-    ) -> tuple[Fix, Plan | None]:
+    def _tried(self, group: Sequence[Said]) -> Plan | DeclinedError:
+        """The plan for all that is said of a window, or why there is none."""
+        try:
+            return self._planned(group, None)
+        except DeclinedError as reason:
+            return reason
+
+    def _planned(self, group: Sequence[Said], only: str | None) -> Plan:
+        """The plan for what is said of a window, or for one kind of it.
+
+        Raises:
+            DeclinedError: there is none.
+        """
         if self._tree.depth > 3 * DEEPEST:
             raise DeclinedError("nesting")
         asked = [
             (site, [f for f in every if f.severity.rank >= self._settings.min_severity.rank and only in {None, f.code}])
             for site, every, _ in group
         ]
-        try:
-            spoken = [(site, said) for site, said in asked if said]
-            plan = subjects.plan(self._tree, spoken, self._target, self._settings.strategy)
-            new = self.apply([plan])
-            old = self._before(new)
-        except (ValueError, RecursionError) as error:  # numbers and nesting that `ast.unparse` refuses
-            raise DeclinedError("its expressions can't be written out again") from error
+        spoken = [(site, said) for site, said in asked if said]
+        with _written():
+            return subjects.plan(self._tree, spoken, self._target, self._settings.strategy)
+
+    def _fix(
+        self, plan: Plan, remaining: Sequence[Finding], shown: Sequence[Finding], only: str | None
+    ) -> tuple[Fix, Plan | None]:
+        """A plan that was checked alone, as a fix; where it shows more that can be mended, both."""
+        new = self.apply([plan])
         expected = Counter(f.code for f in shown) - Counter(f.code for f in remaining)
         more = self._check(new, expected + Counter(plan.left))
         if not more:
-            return Fix(plan.applicability, plan.message, self._edits(old, new)), plan
+            return self._made_of(plan), plan
         if self._rounds == 0 or only is not None:
             raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
         return self._further(plan, new, expected, set(more)), None
 
+    def _made_of(self, plan: Plan) -> Fix:
+        """A plan that was checked, as a fix: with its edits, where these are asked for."""
+        if self._detail is not Detail.EDITS:
+            return Fix(plan.applicability, plan.message)
+        new = self.apply([plan])
+        return Fix(plan.applicability, plan.message, edits.between_files(self._before(new), new, self._tree.path))
+
     def _further(self, plan: Plan, new: Texts, expected: Counter[str], more: set[str]) -> Fix:
         """What a louder finding hid shows once that is mended: mend it, too."""
-        said, shown = self._scan(new)
+        said, shown = self._scanned(new)
         own = self._tree.path
 
         def beside(path: str) -> Tree | None:
@@ -188,23 +247,22 @@ class Fixer:
         after = Fixer(
             Tree(new[own], own, beside, self._tree.derived),
             self._settings,
-            lambda texts: self._scan({**new, **texts}),
+            lambda texts: self._scanned({**new, **texts}),
             self._target,
             rounds=self._rounds - 1,
         )
-        for fix, _ in after.fixes(said, [f for f in shown if f.code in more]).values():
+        hidden = [f for f in shown if f.code in more]
+        made = (after._of_window(window, hidden) for window in after._windows(said, hidden))
+        for fix, _ in chain.from_iterable(fixes.values() for fixes in made):
             if fix.edits:
                 last = {**new, **after.edited(fix.edits)}
                 if self._check(last, expected):
                     break
                 worst = max(plan.applicability, fix.applicability, key=list(Applicability).index)
                 # No plan leads there at once: who applies this needs its edits.
-                made = edits.between_files(self._before(last), last, own)
-                return Fix(worst, f"{plan.message}; {fix.message}", made)
+                both = edits.between_files(self._before(last), last, own)
+                return Fix(worst, f"{plan.message}; {fix.message}", both)
         raise DeclinedError(f"{', '.join(sorted(more))} would remain or come")
-
-    def _edits(self, old: Texts, new: Texts) -> tuple[Edit, ...]:
-        return edits.between_files(old, new, self._tree.path) if self._detail is Detail.EDITS else ()
 
     def apply(self, plans: Sequence[Plan]) -> Texts:
         """The files after all of these plans.
@@ -214,7 +272,8 @@ class Fixer:
         """
         plan = merge(plans)
         if plan not in self._made:
-            self._made[plan] = self._rewritten(plan)
+            with _written():
+                self._made[plan] = self._rewritten(plan)
         return self._made[plan]
 
     def _rewritten(self, plan: Plan) -> Texts:
@@ -250,14 +309,29 @@ class Fixer:
         if new == self._before(new):
             raise DeclinedError("nothing changed")
         try:
-            self._last = new, self._scan(new)
+            _, found = self._scanned(new)
         except UnreadableError as error:
             raise DeclinedError("the result does not compile") from error
-        return Counter(f.code for f in self._last[1][1]) - expected
+        return Counter(f.code for f in found) - expected
+
+    def _scanned(self, texts: Texts) -> tuple[Sequence[Said], Sequence[Finding]]:
+        """What is said of the own file where these are the files; the last answer is remembered."""
+        if self._last is None or self._last[0] != texts:
+            self._last = texts, self._scan(texts)
+        return self._last[1]
 
     def scanned(self, texts: Texts) -> tuple[Sequence[Said], Sequence[Finding]] | None:
         """What is said of the own file where these are the files, if that was the last to be checked, alone."""
         return self._last[1] if self._last is not None and self._last[0] == texts and len(texts) == 1 else None
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    """Numbers and nesting that `ast.unparse` refuses decline a plan."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise DeclinedError("its expressions can't be written out again") from error
 
 
 def _calls_helper(plan: Plan) -> bool:

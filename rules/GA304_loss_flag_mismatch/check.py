@@ -83,4 +83,5 @@ RULE = Rule(
     "A switch tells Trainer something else than the loss does with the window's count.",
     check_head=check_head,
     check_override=check_override,
+    flagged_heads=True,
 )

@@ -24,10 +24,20 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 
 def read(source: str, **others: str) -> dict[str, HeadSite]:
     """The heads of a module, by name."""
+    module, project = _given(source, others)
+    return {head.name: head for head in heads(module, project)}
+
+
+def flagged(source: str, **others: str) -> list[HeadSite]:
+    """The heads that are looked at where only those with a switch are asked for."""
+    module, project = _given(source, others)
+    return heads(module, project, flagged=True)
+
+
+def _given(source: str, others: dict[str, str]) -> tuple[Module, MemoryProject]:
     text = IMPORTS + textwrap.dedent(source)
     project = MemoryProject({name: IMPORTS + textwrap.dedent(other) for name, other in others.items()})
-    module = Module.read("model", "model.py", text.encode(), whole=False)
-    return {head.name: head for head in heads(module, project)}
+    return Module.read("model", "model.py", text.encode(), whole=False), project
 
 
 def head(body: str, *, name: str = "TaggerForTokenClassification", **others: str) -> HeadSite:
@@ -414,3 +424,40 @@ def test_a_forward_that_raises_for_what_it_does_not_know() -> None:
     assert head(REFUSES.format(before='unknown.pop("num_items_in_batch", None)')).kwargs == "unknown"
     assert head(REFUSES.format(before="pass").replace("len(unknown) > 0", "unknown")).kwargs is None
     assert head(REFUSES.format(before="pass").replace("len(unknown) > 0", "len(x) > 0")).kwargs == "unknown"
+
+
+FLAG = "\nclass Base(PreTrainedModel):\n    accepts_loss_kwargs = False\n"
+HEAD = """
+class Tagger({base}):
+    def forward(self, x, labels=None, **kwargs):
+        return nn.functional.mse_loss(x, labels)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "others"),
+    [
+        (FLAG + HEAD.format(base="Base"), {}),
+        ("from base import Base" + HEAD.format(base="Base"), {"base": FLAG}),
+        ("from base import Base as Other" + HEAD.format(base="Other[int]"), {"base": FLAG}),
+        ("from base import *" + HEAD.format(base="Base"), {"base": FLAG}),
+        ("from pkg import Base" + HEAD.format(base="Base"), {"pkg": "from base import Base\n", "base": FLAG}),
+        (
+            "from middle import Middle" + HEAD.format(base="Middle"),
+            {"middle": "from base import Base\nclass Middle(Base): ...\n", "base": FLAG},
+        ),
+        ("import base" + HEAD.format(base="base.Base"), {"base": FLAG}),
+    ],
+)
+def test_a_switch_is_found_wherever_it_is_set(source: str, others: dict[str, str]) -> None:
+    """Heads with one are the same, whether all are asked for or these."""
+    (every,) = (site for name, site in read(source, **others).items() if name == "Tagger")
+    assert every.flag is not None
+    assert [site.flag for site in flagged(source, **others) if site.name == "Tagger"] == [every.flag]
+
+
+def test_heads_without_a_switch_are_not_looked_at() -> None:
+    """Another module's switch is none of theirs."""
+    source = "from base import Base, Other" + HEAD.format(base="Other")
+    assert flagged(source, base="class Other(PreTrainedModel): ...\n") == []
+    assert len(read(source, base="class Other(PreTrainedModel): ...\n")) == 1

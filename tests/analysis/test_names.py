@@ -203,3 +203,19 @@ def test_lineage_and_fields(classes: Names) -> None:
     for field in ("size", "width"):
         assert classes.field(_class(classes, "Child"), field) is not None
     assert classes.field(_class(classes, "Child"), "absent") is None
+
+
+def test_a_project_lets_go_of_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were asked for last stay; another is read anew, and is what it was."""
+    for number in range(200):
+        (tmp_path / f"m{number}.py").write_text(f"x = {number}\n")
+    monkeypatch.chdir(tmp_path)
+    project = FileProject([f"m{number}.py" for number in range(200)])
+    first, *_, last = [project.module(f"m{number}", "train.py") for number in range(200)]
+    project.forget()
+    assert project.module("m199", "train.py") is last
+    again = project.module("m0", "train.py")
+    assert again is not first
+    assert again == first
+    assert project.editable("m1.py") is not None
+    assert project.editable("train.py") is None

@@ -43,6 +43,46 @@ def test_blocks_are_the_whole(path: Path) -> None:
             assert node.lineno in {found.lineno for found in blocks.defined(node.name)}
 
 
+@pytest.mark.parametrize("path", _sample(30), ids=lambda path: path.stem)
+def test_a_name_is_imported_as_all_imports_say(path: Path) -> None:
+    """The blocks that are parsed for one name are those that import it."""
+    source = path.read_bytes()
+    for name, given in Module.read("m", path.name, source, whole=False).imports().items():
+        module = Module.read("m", path.name, source, whole=False)
+        if name.startswith("*"):
+            assert given[0] in module.starred()
+        else:
+            assert module.imported(name) == given
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from a import (  # not (b)\n    b,  # c)\n    name,\n)\n", ("a", "name")),
+        ("from a import b, \\\n    name\n", ("a", "name")),
+        ("import name.inner\n", ("name", None)),
+        ("import a.b as name; import c\n", ("a.b", None)),
+        ("try:\n    from a import name\nexcept ImportError:\n    from b import name\n", ("a", "name")),
+        ("from a import name\ndef f():\n    from b import name\n", ("b", "name")),
+        ("def f():\n    '''\n    import name\n    '''\n", None),
+        ("name = 1\nimport other\n", None),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_where_a_name_is_imported_from(source: str, found: tuple[str, str | None] | None, *, whole: bool) -> None:
+    """The last import of it counts, of a ``try`` what is tried, however it is written."""
+    assert Module.read("m", "m.py", source.encode(), whole=whole).imported("name") == found
+
+
+def test_what_imports_no_such_name_is_not_parsed() -> None:
+    """Nor is a definition of another name."""
+    module = Module.read("m", "m.py", b"from a import b\nfrom c import name\nclass D:\n    import e\n", whole=False)
+    assert module.imported("name") == ("c", "name")
+    assert module.defined("name") == []
+    assert module.blocks[0].nodes is None
+    assert module.blocks[2].nodes is None
+
+
 def _dumped(nodes: list[ast.stmt]) -> list[str]:
     return [ast.dump(node, include_attributes=True) for node in nodes]
 
