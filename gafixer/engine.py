@@ -289,7 +289,7 @@ def _fixer(module: Module, project: Project, settings: Settings, detail: Detail 
         now = Changed(project, texts)
         said, shown = _shown(module.changed(texts[module.path]), now, settings)
         for path in texts:
-            if (other := now.editable(path)) is not None and path != module.path:
+            if path != module.path and (other := now.editable(path)) is not None:
                 shown += _gained(other, project, now, settings)
         return said, shown
 

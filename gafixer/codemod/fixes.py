@@ -179,7 +179,7 @@ class Fixer:
 
     def _further(self, plan: Plan, new: Texts, expected: Counter[str], more: set[str]) -> Fix:
         """What a louder finding hid shows once that is mended: mend it, too."""
-        said, shown = self._scan(new)
+        said, shown = self._said(new)
         own = self._tree.path
 
         def beside(path: str) -> Tree | None:
@@ -250,10 +250,16 @@ class Fixer:
         if new == self._before(new):
             raise DeclinedError("nothing changed")
         try:
-            self._last = new, self._scan(new)
+            _, shown = self._said(new)
         except UnreadableError as error:
             raise DeclinedError("the result does not compile") from error
-        return Counter(f.code for f in self._last[1][1]) - expected
+        return Counter(f.code for f in shown) - expected
+
+    def _said(self, texts: Texts) -> tuple[Sequence[Said], Sequence[Finding]]:
+        """What is said where these are the files; of the last ones it is remembered."""
+        if self._last is None or self._last[0] != texts:
+            self._last = texts, self._scan(texts)
+        return self._last[1]
 
     def scanned(self, texts: Texts) -> tuple[Sequence[Said], Sequence[Finding]] | None:
         """What is said of the own file where these are the files, if that was the last to be checked, alone."""
