@@ -30,7 +30,7 @@ _TRIAL = 0.2
 _CHUNK = 32
 #: Objects that may pile up before those are looked for that only hold each other. The trees of a scan do not, and a
 #: look at all of them, time and again, is a sixth of its time.
-_GARBAGE = 100_000
+_GARBAGE = (100_000, 50, 50)
 
 
 def scan(paths: Sequence[str], scanner: Scanner, jobs: int | None, tick: Callable[[int], None]) -> Iterator[Outcome]:
@@ -39,7 +39,7 @@ def scan(paths: Sequence[str], scanner: Scanner, jobs: int | None, tick: Callabl
     `jobs` is the number of processes, this one included; None: one, and all processors once that saves time.
     """
     most = jobs or _processors()
-    gc.set_threshold(_GARBAGE)
+    gc.set_threshold(*_GARBAGE)
     started = time.perf_counter()
     for done, path in enumerate(paths):
         if most > 1 and (jobs or _pays(done, len(paths), time.perf_counter() - started, most)):
@@ -211,7 +211,7 @@ def _work(
 
     os.chdir(here)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.set_threshold(_GARBAGE)
+    gc.set_threshold(*_GARBAGE)
     scanner = Scanner(settings, scanned, detail, records=records)
     while True:
         try:

@@ -127,10 +127,10 @@ class FileProject:
         """See `Project`. Of the whole project, those nearest to the file: it is often started from another folder."""
         return outside.nearest(self.all_settings(self.root(self.folder(importer))), importer)
 
-    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+    def subclasses(self, name: str, importer: str) -> Iterator[tuple[Module, str]]:
         """See `Project`. Of the whole project, as far as it is looked into."""
         found = ((self.load(file), cls) for file, cls in self.derived(name, self.root(self.folder(importer))))
-        return tuple((module, cls) for module, cls in found if module is not None)
+        return ((module, cls) for module, cls in found if module is not None)
 
     def derived(self, name: str, root: Path) -> Sequence[tuple[Candidate, str]]:
         """The classes of a project that name a class called `name` as a base: each with its file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import re
 
 __all__ = ["Matter", "matter", "may_matter", "may_matter_in_json"]
@@ -51,6 +52,7 @@ _SOME_HEAD = re.compile(rb"class \w+\([^)]*For[A-Z]")
 _INHERITS = re.compile(rb"\bclass \w+\([^)]*\b\w*For[A-Z]\w*[^)]*PreTrainedModel")
 
 
+@functools.lru_cache(maxsize=2)
 def matter(source: bytes) -> Matter:
     """What a file may hold: a loss that goes backward, a head, an override of a Trainer's part, a user of one."""
     found = Matter.NOTHING

@@ -43,7 +43,7 @@ class Project(Protocol):
         """Numbers of steps that files around `importer` give."""
         ...
 
-    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+    def subclasses(self, name: str, importer: str) -> Iterator[tuple[Module, str]]:
         """Classes of the project that name a class called `name` as a base: each with the module that defines it."""
         ...
 
@@ -96,10 +96,10 @@ class MemoryProject:
         """See `Project`."""
         return self._settings
 
-    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+    def subclasses(self, name: str, importer: str) -> Iterator[tuple[Module, str]]:
         """See `Project`."""
         found = ((self.module(module, importer), cls) for module, cls in self._derived(name))
-        return tuple((module, cls) for module, cls in found if module is not None)
+        return ((module, cls) for module, cls in found if module is not None)
 
     def registered(self, registry: str, importer: str) -> tuple[tuple[Module, Told], ...]:
         """See `Project`."""
@@ -154,9 +154,9 @@ class Changed:
         """See `Project`."""
         return self._project.settings(importer)
 
-    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+    def subclasses(self, name: str, importer: str) -> Iterator[tuple[Module, str]]:
         """See `Project`."""
-        return tuple((self._now(module), cls) for module, cls in self._project.subclasses(name, importer))
+        return ((self._now(module), cls) for module, cls in self._project.subclasses(name, importer))
 
     def registered(self, registry: str, importer: str) -> tuple[tuple[Module, Told], ...]:
         """See `Project`."""

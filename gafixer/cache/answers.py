@@ -77,7 +77,7 @@ class Recorder:
         self.asked["settings", str(self._project.folder(importer))] = None
         return self._project.settings(importer)
 
-    def subclasses(self, name: str, importer: str) -> tuple[tuple[Module, str], ...]:
+    def subclasses(self, name: str, importer: str) -> Iterator[tuple[Module, str]]:
         """See `Project`."""
         self.asked["subclasses", name, str(self._project.folder(importer))] = None
         return self._project.subclasses(name, importer)
