@@ -64,6 +64,7 @@ class Names:
         self._project = project
         self.modules: dict[str, Module] = {module.path: module}
         self._found: dict[tuple[str, str], Value | Assigned | None] = {}
+        self._own: dict[tuple[str, str], Value | Assigned | None] = {}
         self._lineages: dict[ClassRef, tuple[ClassRef | External, ...]] = {}
         self._methods: dict[tuple[ClassRef, str, ClassRef | None], Func | None] = {}
 
@@ -76,6 +77,24 @@ class Names:
         return self._found[key]
 
     def _lookup(self, module: Module, name: str, chain: int) -> Value | Assigned | None:
+        if (own := self._lookup_own(module, name, chain)) is not None or module.imported(name) is not None:
+            return own
+        for base in module.starred() if chain < _LONGEST_CHAIN else ():
+            if (other := self._open(base, module)) is not None:
+                found = self.lookup(other, name, chain + 1)
+                if found is not None:
+                    return found
+        return None
+
+    def _lookup_own(self, module: Module, name: str, chain: int) -> Value | Assigned | None:
+        """A name that a module defines or imports by this name."""
+        key = (module.path, name)
+        if key not in self._own:
+            self._own[key] = None
+            self._own[key] = self._defined(module, name, chain)
+        return self._own[key]
+
+    def _defined(self, module: Module, name: str, chain: int) -> Value | Assigned | None:
         for node in reversed(module.defined(name)):
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -88,14 +107,8 @@ class Names:
                     return Assigned(module, value)
                 case _:
                     continue
-        if (given := module.imported(name)) is not None:
-            return self._imported(module, *given, chain)
-        for base in module.starred() if chain < _LONGEST_CHAIN else ():
-            if (other := self._open(base, module)) is not None:
-                found = self.lookup(other, name, chain + 1)
-                if found is not None:
-                    return found
-        return None
+        given = module.imported(name)
+        return None if given is None else self._imported(module, *given, chain)
 
     def _open(self, name: str, importer: Module) -> Module | None:
         found = self._project.module(name, importer.path)
@@ -105,13 +118,14 @@ class Names:
         target = self._open(base, module)
         if name is None:
             return ModuleRef(target.path) if target is not None else External(base)
-        if target is not None and chain < _LONGEST_CHAIN:
-            found = self.lookup(target, name, chain + 1)
-            if found is not None:
-                return found
-        inner = self._open(_within(base, name), module)
-        if inner is not None:
+        looks = target is not None and chain < _LONGEST_CHAIN
+        if target is not None and looks and (own := self._lookup_own(target, name, chain + 1)) is not None:
+            return own
+        # A package's own module of that name comes before all that the package has from modules it imports whole.
+        if (inner := self._open(_within(base, name), module)) is not None:
             return ModuleRef(inner.path)
+        if target is not None and looks and (found := self.lookup(target, name, chain + 1)) is not None:
+            return found
         return External(f"{base}.{name}")
 
     def homes(self, module: Module, name: str) -> Iterator[tuple[Module, str | None]]:

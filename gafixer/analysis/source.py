@@ -300,16 +300,14 @@ class Module:
 
     def imported(self, name: str) -> Import | None:
         """What is imported under a name, or None."""
-        found = (block.imports().get(name) for block in reversed(self._importers(name)))
+        found = (block.imports().get(name) for block in reversed(self.importers(name)))
         return next((given for given in found if given is not None), None)
 
     def starred(self) -> list[str]:
         """The modules of which everything is imported, as written."""
-        importers = self._importers("*") if _STARRED.search(self.source) else ()
-        found = (block.imports().items() for block in importers)
-        return list(dict.fromkeys(base for names in found for local, (base, _) in names if local.startswith("*")))
+        return self.once(_starred)
 
-    def _importers(self, name: str) -> list[Block]:
+    def importers(self, name: str) -> list[Block]:
         """The blocks that may import a name, by their text: the others need not be parsed for it."""
         if name not in self.source:
             return []
@@ -361,6 +359,12 @@ class Module:
         if not line.isascii():
             column = len(line.encode()[:column].decode(errors="replace"))
         return Position(row, column + 1)
+
+
+def _starred(module: Module) -> list[str]:
+    importers = module.importers("*") if _STARRED.search(module.source) else ()
+    found = (block.imports().items() for block in importers)
+    return list(dict.fromkeys(base for names in found for local, (base, _) in names if local.startswith("*")))
 
 
 def _flat(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
