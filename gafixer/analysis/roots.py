@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "runs"]
 
-#: A call, a method, or something handed on; in prose alone the word says nothing. It comes first here, as a plain text
-#: is found soonest.
+#: Something of that name that is called, a method, or what is handed on; in prose alone the word says nothing. It comes
+#: first here, as a plain text is found soonest.
 _BACKWARD = re.compile(
-    r"backward(?:(?<=\bbackward)[ \t]*[(,)\]}=]|(?<=[.\"']backward)\b|(?<=\bbackward)[ \t]*$|(?<=manual_backward))",
-    re.MULTILINE,
+    r"backward(?:\w*(?<!_hook)\(|(?<=[.\"'_]backward)\b|(?<=\bbackward)[ \t]*(?:[(,)\]}=]|$))", re.MULTILINE
 )
 
 
