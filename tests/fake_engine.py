@@ -73,7 +73,14 @@ def trace(
     return f"{path} {label(row)}\n{source.decode().splitlines()[row - 1]}"
 
 
-scan.Scanner.project = None  # type: ignore[assignment]  # nothing is imported
+class _Project:
+    """Remembers no module, as there is none."""
+
+    def forget(self) -> None:
+        pass
+
+
+scan.Scanner.project = _Project()  # type: ignore[assignment]  # nothing is imported
 engine.check_source = check_source
 engine.wanted = lambda source: b"unwanted" not in source
 engine.trace = trace

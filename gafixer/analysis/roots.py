@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "runs"]
 
-#: Something of that name that is called, a method, or what is handed on; in prose alone the word says nothing. It comes
-#: first here, as a plain text is found soonest.
+#: A function that is called so, a method, or what is handed on; in prose alone the word says nothing.
 _BACKWARD = re.compile(
-    r"backward(?:\w*(?<!_hook)\(|(?<=[.\"'_]backward)\b|(?<=\bbackward)[ \t]*(?:[(,)\]}=]|$))", re.MULTILINE
+    r"(?<![.\w])\w*backward\w*\(|(?<=[.\"'])backward\b|manual_backward|\bbackward[ \t]*(?:[,)\]}=]|$)", re.MULTILINE
 )
 
 
