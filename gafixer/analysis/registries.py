@@ -13,7 +13,7 @@ __all__ = ["Told", "entering", "index", "told"]
 
 #: ``@LOSSES.register_module()``, ``@register_loss("ce")``, ``@LOSSES("ce")``: up to what it stands on.
 _DECORATED = re.compile(
-    r"^@(?P<by>[\w.]+)[ \t]*(?:\((?P<given>(?:[^()]|\([^()]*\))*)\))?[ \t]*(?:#.*)?\n"
+    r"@(?P<by>[\w.]+)[ \t]*(?:\((?P<given>(?:[^()]|\([^()]*\))*)\))?[ \t]*(?:#.*)?\n"
     r"(?:^@.*\n)*^(?:class|def)[ \t]+(?P<name>\w+)",
     re.MULTILINE,
 )
@@ -40,13 +40,23 @@ class Told:
 
 def told(source: str) -> Iterator[Told]:
     """All that a module tells."""
-    decorated = _DECORATED.finditer(source) if "\n@" in source or source.startswith("@") else ()
+    decorated = (match for at in _decorators(source) if (match := _DECORATED.match(source, at)) is not None)
     called = _CALLED.finditer(source) if "regist" in source else ()
     for match in (*decorated, *called):
         if (registrar := _registrar(match["by"])) is not None:
             yield Told(registrar, match["name"])
     for match in _ENTERED.finditer(source) if "] =" in source or "]=" in source else ():
         yield Told(match["by"], match["name"])
+
+
+def _decorators(source: str) -> Iterator[int]:
+    """Where decorators stand at the margin."""
+    if source.startswith("@"):
+        yield 0
+    at = source.find("\n@")
+    while at != -1:
+        yield at + 1
+        at = source.find("\n@", at + 1)
 
 
 def entering(source: str) -> Iterator[tuple[str, str]]:

@@ -150,6 +150,13 @@ def test_what_a_module_tells() -> None:
     }
 
 
+def test_each_of_several_decorators_tells() -> None:
+    """The first line of a file included."""
+    source = "@LOSSES.register\n@MODELS.register('it')\nclass A: pass\n\n@dataclass\n@register_loss\ndef f(): pass\n"
+    told = [(t.registrar, t.name) for t in registries.told(source)]
+    assert told == [("LOSSES", "A"), ("MODELS", "A"), ("register_loss", "f")]
+
+
 def test_functions_that_enter() -> None:
     source = REGISTER + "def add(x):\n    if x == LOSSES['a']:\n        return x\nLOSSES['b'] = 1\n"
     assert list(registries.entering(source)) == [("register", "LOSSES")]

@@ -32,7 +32,7 @@ def table(figures: dict[str, Any]) -> str:
 
 
 def _trees(figures: dict[str, Any]) -> list[str]:
-    how = "in parentheses the ratio to ruff (`check --select F --no-cache`), of a second scan the median of pairs."
+    how = "in parentheses the ratio to ruff (`check --select F --no-cache`), with which second scans took turns."
     head = "| tree | files | MB | jobs | ruff | first scan | again | peak MB |"
     rows = [
         f"| {row['tree']} | {row['files']:,} | {row['megabytes']} | {row['jobs']} | {row['ruff']['seconds']:.2f} s "
@@ -61,11 +61,11 @@ def _beside(figures: dict[str, Any]) -> list[str]:
 def _small(figures: dict[str, Any]) -> list[str]:
     """One file: the scan of it, and a fix in it."""
     rows = [
-        f"| {row['file']}, scanned | {row['scan']['seconds']:.2f} s | {row['ratio']:.1f} times `import click` |"
+        f"| {row['file']} | {row['scan']['seconds']:.2f} s | {row['ratio']:.1f} times `import click` |"
         for row in figures["hooks"]
     ]
     mending = figures["mending"]
-    lines, fix = f"{mending['lines']:,} lines, fixed", f"{mending['fix']['seconds']:.2f} s"
+    lines, fix = f"fix of {mending['lines']:,} lines", f"{mending['fix']['seconds']:.2f} s"
     return [
         "| one file | time | |",
         "|---|--:|---|",
