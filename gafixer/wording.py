@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from gafixer.analysis.site import Division, LossTerm, Site
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
     from gafixer.findings import Place
     from gafixer.rulebook import Rule
 

@@ -31,7 +31,7 @@ from gafixer.analysis.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = ["add", "choose", "divide", "multiply", "negate", "number", "poly", "simple"]
 

@@ -11,21 +11,7 @@ from gafixer.analysis.accelerate import accelerate_steps
 from gafixer.analysis.events import AUTOMATIC, Event, EventKind, Framework
 from gafixer.analysis.site import Division, Divisor, Evidence, Items, LossTerm, ModelLoss, Scale, Site, Variation
 from gafixer.analysis.spelling import text
-from gafixer.analysis.values import (
-    Atom,
-    Attr,
-    Author,
-    Called,
-    Choice,
-    Const,
-    Factor,
-    Item,
-    Kind,
-    Poly,
-    Spot,
-    Sym,
-    Value,
-)
+from gafixer.analysis.values import Atom, Attr, Author, Called, Choice, Const, Factor, Item, Kind, Poly, Sym, Value
 from gafixer.analysis.windows import Shape
 from gafixer.data.evidence import DROP_LAST, RANKS
 from gafixer.declared import NOTHING
@@ -35,6 +21,7 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.project import Project
     from gafixer.analysis.source import Module
+    from gafixer.analysis.spot import Spot
     from gafixer.analysis.windows import Window
     from gafixer.declared import Declared
     from gafixer.findings import Place

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from gafixer.analysis.interpreter import Interpreter
     from gafixer.analysis.names import Assigned
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = [
     "bound_method",

@@ -11,7 +11,7 @@ from gafixer.analysis.values import Called, Const, External, Sym, Value
 
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = ["send", "train"]
 

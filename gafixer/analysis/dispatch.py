@@ -24,8 +24,8 @@ from gafixer.data.dispatch import BUILDS, INSTANTIATES, LOSSY, TAKES_REGISTRY
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
     from gafixer.analysis.source import Module
+    from gafixer.analysis.spot import Spot
     from gafixer.analysis.targets import Target
-    from gafixer.analysis.values import Spot
 
 __all__ = ["evaluate", "subscript"]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from gafixer.analysis.values import External
 
 if TYPE_CHECKING:
-    from gafixer.analysis.values import Spot, Value
+    from gafixer.analysis.spot import Spot
+    from gafixer.analysis.values import Value
 
 __all__ = [
     "AUTOMATIC",

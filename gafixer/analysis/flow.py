@@ -12,7 +12,8 @@ from gafixer.data.transformers import COUNT, LABELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gafixer.analysis.values import Spot, Value
+    from gafixer.analysis.spot import Spot
+    from gafixer.analysis.values import Value
 
 __all__ = [
     "NOTHING",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from gafixer.analysis.outside import Source
 from gafixer.analysis.site import Evidence
-from gafixer.analysis.values import Const, Spot, Sym, Value
+from gafixer.analysis.spot import Spot
+from gafixer.analysis.values import Const, Sym, Value
 from gafixer.data.frameworks import COMPOSER_COUNT, COMPOSER_EXACT, COMPOSER_SIZE
 
 if TYPE_CHECKING:

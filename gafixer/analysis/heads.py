@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.classes import Classes, may_inherit
 from gafixer.analysis.flow import NOTHING, Flow
 from gafixer.analysis.names import Names
+from gafixer.analysis.spot import Spot
 from gafixer.analysis.tracing import Tracer
 from gafixer.analysis.tracing_calls import defaults
-from gafixer.analysis.values import ClassRef, External, Func, Instance, Spot
+from gafixer.analysis.values import ClassRef, External, Func, Instance
 from gafixer.data.transformers import COUNT, HEAD_NAME, LABELS
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from gafixer.data.frameworks import IGNITE_STEP_FUNCTIONS, IGNITE_STEPS, IGNITE_
 
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = ["before_steps", "create", "given", "handled", "registration"]
 

@@ -16,6 +16,7 @@ from gafixer.analysis.events import AUTOMATIC, EventKind, Framework, Loop, LoopK
 from gafixer.analysis.interpreter import Interpreter
 from gafixer.analysis.roots import Run
 from gafixer.analysis.spelling import text
+from gafixer.analysis.spot import Spot
 from gafixer.analysis.values import (
     Choice,
     ClassRef,
@@ -26,7 +27,6 @@ from gafixer.analysis.values import (
     Kind,
     Mapping,
     Sequence,
-    Spot,
     Sym,
     Term,
     Value,

@@ -14,7 +14,8 @@ from gafixer.analysis import algebra, assignment, binding, contexts, expressions
 from gafixer.analysis.events import Event, EventKind, Frame, Framework, Loop, Suspended
 from gafixer.analysis.ledger import Ledger
 from gafixer.analysis.names import Names
-from gafixer.analysis.values import OPAQUE, ClassRef, Const, Func, Listing, Loops, Spot, Value
+from gafixer.analysis.spot import Spot
+from gafixer.analysis.values import OPAQUE, ClassRef, Const, Func, Listing, Loops, Value
 from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence as Many
 
     from gafixer.analysis.interpreter import Interpreter
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = ["BUILTINS", "builtin", "function", "loss", "method", "unknown"]
 

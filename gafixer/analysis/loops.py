@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gafixer.analysis.interpreter import Interpreter
-    from gafixer.analysis.values import Loops, Spot
+    from gafixer.analysis.spot import Spot
+    from gafixer.analysis.values import Loops
 
 __all__ = ["append", "brings_counts", "carried_over", "comprehension", "run_for", "run_while"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gafixer import files
 from gafixer.analysis.site import Evidence
-from gafixer.analysis.values import Spot
+from gafixer.analysis.spot import Spot
 from gafixer.data.settings import EXTENSIONS, MENTIONED, NAMED, NAMES, SKIPPED
 from gafixer.findings import Place, Position, Span
 

@@ -14,8 +14,9 @@ from gafixer.analysis.evidence import Surroundings
 from gafixer.analysis.flow import Flow, Honours, LossCall, Maker
 from gafixer.analysis.heads import Flag
 from gafixer.analysis.names import Names
+from gafixer.analysis.spot import Spot
 from gafixer.analysis.tracing import Tracer
-from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, Spot
+from gafixer.analysis.values import ClassRef, Const, External, Func, Instance
 from gafixer.data.transformers import COUNT, TRAINER_FLAGS, TRAINER_METHODS
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from gafixer.declared import NOTHING, OwnLoss, Role
 
 if TYPE_CHECKING:
     from gafixer.analysis.interpreter import Interpreter
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = ["call"]
 

@@ -30,7 +30,8 @@ from gafixer.analysis.values import (
 )
 
 if TYPE_CHECKING:
-    from gafixer.analysis.values import Loops, Spot
+    from gafixer.analysis.spot import Spot
+    from gafixer.analysis.values import Loops
 
 __all__ = ["accumulate", "everywhere", "reduce", "reduce_rows", "select", "sum_up"]
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gafixer.analysis.events import Event, EventKind, Framework
-    from gafixer.analysis.values import Atom, Spot, Value
+    from gafixer.analysis.spot import Spot
+    from gafixer.analysis.values import Atom, Value
     from gafixer.analysis.windows import Window
     from gafixer.findings import Place
 

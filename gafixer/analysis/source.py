@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
-from gafixer.analysis.values import Spot
+from gafixer.analysis.spot import Spot
 from gafixer.findings import Place, Position, Span
 
 if TYPE_CHECKING:

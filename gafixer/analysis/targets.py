@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from gafixer.analysis.values import Const, Spot, Sym
+from gafixer.analysis.spot import Spot
+from gafixer.analysis.values import Const, Sym
 from gafixer.data.dispatch import TARGET, UNSAID
 
 if TYPE_CHECKING:

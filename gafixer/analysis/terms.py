@@ -24,7 +24,6 @@ from gafixer.analysis.values import (
     Loops,
     Poly,
     Reduction,
-    Spot,
     Sym,
     Term,
     Value,
@@ -33,6 +32,7 @@ from gafixer.data.frameworks import RANKS
 from gafixer.data.transformers import COUNT
 
 if TYPE_CHECKING:
+    from gafixer.analysis.spot import Spot
     from gafixer.analysis.windows import Window
 
 __all__ = ["classify", "divisions", "losses", "scale"]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import tracing_calls, tracing_library, tracing_statements
 from gafixer.analysis.flow import NOTHING, Flow, entry_of, join, with_entry
 from gafixer.analysis.names import Assigned
-from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, ModuleRef, Spot
+from gafixer.analysis.spot import Spot
+from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, ModuleRef
 from gafixer.data.transformers import COUNT
 
 if TYPE_CHECKING:

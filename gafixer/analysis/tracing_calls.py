@@ -11,7 +11,7 @@ from gafixer.analysis import flow as flows
 from gafixer.analysis import tracing_library
 from gafixer.analysis.flow import NOTHING, Flow, Honours, LossCall, Maker, join
 from gafixer.analysis.tracing_library import Given
-from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, LossModule, Spot
+from gafixer.analysis.values import ClassRef, Const, External, Func, Instance, LossModule
 from gafixer.data.transformers import (
     COUNT,
     DEFAULT_LOSS_TYPE,
@@ -20,6 +20,7 @@ from gafixer.data.transformers import (
 )
 
 if TYPE_CHECKING:
+    from gafixer.analysis.spot import Spot
     from gafixer.analysis.tracing import Tracer
 
 __all__ = ["defaults", "evaluate", "loss_type", "member"]

@@ -13,7 +13,7 @@ from gafixer.data.losses import FUNCTIONS, MODULES
 from gafixer.data.transformers import PARTLY_COUNTED, UNCOUNTED
 
 if TYPE_CHECKING:
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = ["LIBRARY_LOSS", "Given", "criterion", "function", "is_loss_name", "method", "scaled", "unknown"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gafixer.analysis import algebra, composer, ignite, reductions
 from gafixer.analysis.events import Branch, EventKind, Framework
 from gafixer.analysis.spelling import text
+from gafixer.analysis.spot import Spot
 from gafixer.analysis.values import (
     OPAQUE,
     Atom,
@@ -27,7 +28,6 @@ from gafixer.analysis.values import (
     Opaque,
     Poly,
     Sequence,
-    Spot,
     Sym,
     Value,
 )

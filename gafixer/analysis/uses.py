@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from gafixer.analysis.evidence import Surroundings
 from gafixer.analysis.names import Names
 from gafixer.analysis.site import Evidence
-from gafixer.analysis.values import ClassRef, External, Spot
+from gafixer.analysis.spot import Spot
+from gafixer.analysis.values import ClassRef, External
 from gafixer.data.transformers import CAUSAL_HEADS, COUNTED_HEADS, HEAD_NAME
 
 if TYPE_CHECKING:

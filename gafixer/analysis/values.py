@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gafixer.analysis.compound import Compound
 
 if TYPE_CHECKING:
     import ast
 
+    from gafixer.analysis.spot import Spot
     from gafixer.declared import OwnLoss
 
 __all__ = [
@@ -51,7 +52,6 @@ __all__ = [
     "Poly",
     "Reduction",
     "Sequence",
-    "Spot",
     "Sym",
     "Term",
     "Value",
@@ -59,16 +59,6 @@ __all__ = [
 
 #: Ids of the loops around an expression, outermost first.
 Loops: TypeAlias = tuple[int, ...]
-
-
-class Spot(NamedTuple):
-    """A place as `ast` gives it: rows count from 1, columns are UTF-8 bytes from 0."""
-
-    path: str
-    row: int
-    column: int
-    end_row: int
-    end_column: int
 
 
 class Author(enum.Enum):

@@ -16,7 +16,8 @@ from gafixer.declared import NOTHING
 
 if TYPE_CHECKING:
     from gafixer.analysis.guards import Guard
-    from gafixer.analysis.values import Spot, Value
+    from gafixer.analysis.spot import Spot
+    from gafixer.analysis.values import Value
     from gafixer.declared import Declared
 
 __all__ = ["Shape", "Window", "find"]

@@ -14,7 +14,7 @@ from gafixer.codemod.window import Layout, event_statement
 
 if TYPE_CHECKING:
     from gafixer.analysis.site import Division, Site
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
     from gafixer.codemod.tree import Tree
 
 __all__ = ["Alias", "alias_of", "through_alias"]

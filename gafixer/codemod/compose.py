@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gafixer.analysis.site import Division, Site
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
     from gafixer.codemod.tree import Tree
     from gafixer.findings import Finding
 

@@ -16,7 +16,7 @@ from gafixer.codemod.plan import DeclinedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
     from gafixer.codemod.tree import Tree
 
 __all__ = ["Locator", "Statement"]

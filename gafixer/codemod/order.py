@@ -17,7 +17,7 @@ from gafixer.findings import Applicability
 if TYPE_CHECKING:
     from gafixer.analysis.events import Event
     from gafixer.analysis.site import Site
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
     from gafixer.codemod.plan import Part
 
 __all__ = ["backward_out", "clear", "clip", "schedule", "step_out"]

@@ -11,7 +11,7 @@ from gafixer.findings import Applicability
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
 
 __all__ = [
     "ConflictError",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gafixer.analysis.site import Division, LossTerm, Site
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
     from gafixer.codemod.loss import Summed
     from gafixer.codemod.plan import Part
     from gafixer.codemod.tree import Tree

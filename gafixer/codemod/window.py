@@ -13,7 +13,7 @@ from gafixer.codemod.tree import Tree, spelled
 if TYPE_CHECKING:
     from gafixer.analysis.events import Event
     from gafixer.analysis.site import Site
-    from gafixer.analysis.values import Spot
+    from gafixer.analysis.spot import Spot
     from gafixer.codemod.tree import Function
 
 __all__ = ["Layout", "event_statement", "first_of", "guarded", "layout", "loop_of", "models", "parameters"]

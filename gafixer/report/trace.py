@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gafixer.analysis.spelling import text
-from gafixer.analysis.values import Author, Spot
+from gafixer.analysis.values import Author
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gafixer.analysis.site import LossTerm, Site
     from gafixer.analysis.source import Module
+    from gafixer.analysis.spot import Spot
 
 __all__ = ["render"]
 

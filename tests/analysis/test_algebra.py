@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gafixer.analysis import algebra, reductions
+from gafixer.analysis.spot import Spot
 from gafixer.analysis.values import (
     Atom,
     Choice,
@@ -23,7 +24,6 @@ from gafixer.analysis.values import (
     Poly,
     Reduction,
     Sequence,
-    Spot,
     Sym,
     Value,
 )

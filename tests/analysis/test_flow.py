@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from gafixer.analysis.flow import Honours, LossCall, Maker
-from gafixer.analysis.values import Spot
+from gafixer.analysis.spot import Spot
 
 
 def _spot(row: int) -> Spot:

@@ -13,7 +13,8 @@ from gafixer.analysis.project import MemoryProject
 from gafixer.analysis.site import Evidence, Site
 from gafixer.analysis.source import Module
 from gafixer.analysis.spelling import text
-from gafixer.analysis.values import Const, Spot
+from gafixer.analysis.spot import Spot
+from gafixer.analysis.values import Const
 from gafixer.analysis.windows import Shape
 
 if TYPE_CHECKING:

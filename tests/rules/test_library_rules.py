@@ -11,7 +11,7 @@ from gafixer.analysis.outside import Setting
 from gafixer.analysis.project import MemoryProject
 from gafixer.analysis.requirements import Requirement
 from gafixer.analysis.site import Evidence
-from gafixer.analysis.values import Spot
+from gafixer.analysis.spot import Spot
 from gafixer.findings import Finding, Place, Position, Severity, Span
 
 HEAD = """
