@@ -26,17 +26,28 @@ __all__ = ["Run", "runs"]
 
 #: A function that is called so, a method, or what is handed on; in prose alone the word says nothing.
 _BACKWARD = re.compile(
-    r"(?<![.\w])\w*backward\w*\(|(?<=[.\"'])backward\b|manual_backward|\bbackward[ \t]*(?:[,)\]}=]|$)", re.MULTILINE
+    r"(?<![.\w])\w*backward\w*\(|(?<=[.\"'])backward\b|manual_backward|\bbackward[ \t]*(?:[,)\]}=]|$)"
 )
 
 
 def _trains(text: str) -> bool:
     """Whether code may go backward, as far as its text tells."""
     return (
-        ("backward" in text and _BACKWARD.search(text) is not None)
+        _goes_backward(text)
         or "scaler(" in text
         or (any(word in text for word in IMPLICIT_WORDS) and IMPLICIT.search(text) is not None)
     )
+
+
+def _goes_backward(text: str) -> bool:
+    """Only the lines that hold the word are looked at."""
+    at = text.find("backward")
+    while at != -1:
+        end = text.find("\n", at)
+        if _BACKWARD.search(text, text.rfind("\n", 0, at) + 1, len(text) if end == -1 else end) is not None:
+            return True
+        at = text.find("backward", end) if end != -1 else -1
+    return False
 
 
 #: Nodes that hold no expression.
