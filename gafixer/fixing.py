@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gafixer.baseline import Baseline
-    from gafixer.engine import Loop, Other
     from gafixer.findings import Finding, Fix
+    from gafixer.mending import Loop, Other
     from gafixer.programs import Opened
     from gafixer.report.names import Names
     from gafixer.settings import Hierarchy

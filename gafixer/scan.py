@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gafixer import comments, engine, files, programs
+from gafixer import comments, engine, files, mending, programs
 from gafixer.findings import Detail
 
 if TYPE_CHECKING:
@@ -204,10 +204,12 @@ class Scanner:
             here = comments.settle(source, path, here, settings.selected)
         return here, elsewhere
 
-    def convert(self, source: bytes, path: str) -> engine.Converted | Failure | None:
+    def convert(self, source: bytes, path: str) -> mending.Converted | Failure | None:
         """Turn the plain loops of a program into loops of Accelerate, in memory."""
         try:
-            return engine.convert(source, path, self.project, self.settings.of(path)) if engine.wanted(source) else None
+            return (
+                mending.convert(source, path, self.project, self.settings.of(path)) if engine.wanted(source) else None
+            )
         except Exception as error:  # one file's trouble is not the other files'
             return _internal(path, error)
 
@@ -217,7 +219,7 @@ class Scanner:
         path: str,
         accept: Callable[[Finding, bytes], bool],
         texts: Mapping[str, str],
-    ) -> engine.Repaired | Failure | None:
+    ) -> mending.Repaired | Failure | None:
         """Fix a program in memory: the findings that `accept` takes (with its bytes then) and no comment silences.
 
         `texts` are those of files that were fixed before.
@@ -231,7 +233,7 @@ class Scanner:
 
         try:
             project = Changed(self.project, texts)
-            made = engine.repair(source, path, project, settings, take)
+            made = mending.repair(source, path, project, settings, take)
             return self._without_idle(source, path, made, accept, project)
         except Exception as error:  # one file's trouble is not the other files'
             return _internal(path, error)
@@ -240,10 +242,10 @@ class Scanner:
         self,
         source: bytes,
         path: str,
-        made: engine.Repaired | None,
+        made: mending.Repaired | None,
         accept: Callable[[Finding, bytes], bool],
         project: Project,
-    ) -> engine.Repaired | None:
+    ) -> mending.Repaired | None:
         """What a fix left, without the comments that silence nothing, where that is accepted."""
         if not comments.judges(source) or self.settings.of(path).ignore_comments:
             return made
@@ -262,7 +264,7 @@ class Scanner:
         if not idle:
             return made
         new = edits.apply(new, [edit for finding in idle if finding.fix is not None for edit in finding.fix.edits])
-        return engine.Repaired(old, new, (*(made.fixed if made is not None else ()), *idle), others)
+        return mending.Repaired(old, new, (*(made.fixed if made is not None else ()), *idle), others)
 
 
 def _internal(path: str, error: Exception) -> Failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gafixer import engine, rulebook
+from gafixer import engine, mending, rulebook
 from gafixer.analysis.project import MemoryProject
 from gafixer.findings import Applicability, Finding, Severity
 from gafixer.settings import Settings, Strategy
@@ -36,7 +36,7 @@ def fix(
         safe = finding.fix.applicability is Applicability.SAFE
         return safe or (unsafe and finding.fix.applicability is Applicability.UNSAFE)
 
-    made = engine.repair(source.encode(), "train.py", MemoryProject(modules), _settings(least, strategy), accept)
+    made = mending.repair(source.encode(), "train.py", MemoryProject(modules), _settings(least, strategy), accept)
     return source if made is None else made.new
 
 
@@ -49,7 +49,7 @@ def fix_files(sources: dict[str, str], own: str = "train", *, unsafe: bool = Fal
         return unsafe or finding.fix.applicability is Applicability.SAFE
 
     project = MemoryProject(sources, editable=sources)
-    made = engine.repair(sources[own].encode(), f"{own}.py", project, _settings(Severity.WARNING), accept)
+    made = mending.repair(sources[own].encode(), f"{own}.py", project, _settings(Severity.WARNING), accept)
     if made is None:
         return sources
     others = {other.path.removesuffix(".py").replace("/", "."): other.new for other in made.others}

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
-from gafixer import engine, rulebook
+from gafixer import mending, rulebook
 from gafixer.analysis.project import MemoryProject
 from gafixer.settings import Helpers, Settings
 from tests.codemod.accelerated import HEAD, LOOPS
@@ -23,10 +23,10 @@ BATCHES = 10
 loops = pytest.mark.parametrize("name", LOOPS)
 
 
-def convert(source: str, helpers: Helpers = Helpers.PRIVATE) -> engine.Converted:
+def convert(source: str, helpers: Helpers = Helpers.PRIVATE) -> mending.Converted:
     """What comes of turning the loops of a file."""
     settings = Settings(frozenset(rulebook.catalogue()), helpers=helpers)
-    made = engine.convert(source.encode(), "train.py", MemoryProject({}), settings)
+    made = mending.convert(source.encode(), "train.py", MemoryProject({}), settings)
     assert made is not None
     return made
 
@@ -78,7 +78,7 @@ def test_the_public_helper_does_the_same(name: str) -> None:
 def test_nothing_is_left_to_find_or_to_turn(name: str) -> None:
     assert findings(_converted(name)) == []
     settings = Settings(frozenset(rulebook.catalogue()))
-    assert engine.convert(_converted(name).encode(), "train.py", MemoryProject({}), settings) is None
+    assert mending.convert(_converted(name).encode(), "train.py", MemoryProject({}), settings) is None
 
 
 def test_is_one_of_accelerates() -> None:

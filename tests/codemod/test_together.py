@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gafixer import engine
+from gafixer import judgement
 from gafixer.codemod import edits
 from gafixer.findings import Applicability
 from tests.codemod.fixer import findings, fix
@@ -42,14 +42,14 @@ def heads(*losses: str) -> str:
 def scans(source: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Finding], int]:
     """What is said of a file, and how many changed files that took to look at."""
     seen = []
-    shown = engine._shown
+    shown = judgement.shown
 
     def looked(module: Module, project: Project, settings: Settings) -> tuple[list[Said], list[Finding]]:
         seen.append(module)
         return shown(module, project, settings)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "_shown", looked)
+        patch.setattr(judgement, "shown", looked)
         return findings(source), len(seen)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gafixer import engine, rulebook
+from gafixer import mending, rulebook
 from gafixer.analysis.project import MemoryProject
 from gafixer.findings import Applicability, Finding, Severity
 from gafixer.settings import Settings
@@ -31,7 +31,7 @@ def mended(source: str, release: str, *, unsafe: bool = True, least: Severity = 
         return finding.fix.applicability in allowed
 
     settings = Settings(frozenset(rulebook.catalogue()), least, target_transformers=f"=={release}")
-    made = engine.repair(source.encode(), "train.py", MemoryProject({}), settings, accept)
+    made = mending.repair(source.encode(), "train.py", MemoryProject({}), settings, accept)
     return source if made is None else made.new
 
 
