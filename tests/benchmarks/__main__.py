@@ -9,22 +9,20 @@ from pathlib import Path
 import click
 
 from gafixer import files
-from gafixer.files import DEFAULT_EXCLUDE, Glob
 from tests.benchmarks.timing import Comparison, compare
-from tests.benchmarks.tools import AGAINST, ours
+from tests.benchmarks.tools import AGAINST, found, ours
 
 _HEAD = ("tree", "files", "MB", "gafixer s", "other s", "ratio", "pairs from", "to", "CPU ratio", "peak MB")
 
 
 def _row(tree: str, compared: Comparison) -> tuple[str, ...]:
-    excluded = tuple(map(Glob, DEFAULT_EXCLUDE))
-    found = list(files.find([tree], lambda folder: excluded, _complain))
-    size = sum(Path(path).stat().st_size for path in found) / 1e6
+    paths = found(tree, _complain)
+    size = sum(Path(path).stat().st_size for path in paths) / 1e6
     mine, theirs = compared.seconds
     low, high = compared.spread
     figures = (f"{size:.1f}", f"{mine:.3f}", f"{theirs:.3f}", f"{compared.ratio:.2f}", f"{low:.2f}", f"{high:.2f}")
     work = f"{compared.work:.2f}"
-    return (Path(tree).resolve().name, str(len(found)), *figures, work, f"{compared.megabytes:.0f}")
+    return (Path(tree).resolve().name, str(len(paths)), *figures, work, f"{compared.megabytes:.0f}")
 
 
 def _complain(folder: str, error: OSError) -> None:

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import click
 
-from gafixer import files
-from gafixer.files import DEFAULT_EXCLUDE, Glob
 from tests.benchmarks.timing import Command, run
+from tests.benchmarks.tools import found
 
 _FOLDER_SIZE = 100
 
@@ -76,8 +75,7 @@ def plot(points: list[Point], slope: float, start: float, path: Path) -> None:
 @click.option("--plot", "picture", type=click.Path(dir_okay=False, path_type=Path), help="An SVG or PNG to draw.")
 def main(tree: str, counts: str, times: int, picture: Path | None) -> None:
     """Scan trees of more and more files made of TREE's."""
-    excluded = tuple(map(Glob, DEFAULT_EXCLUDE))
-    sources = list(files.find([tree], lambda folder: excluded, lambda folder, error: None))
+    sources = found(tree)
     click.echo(f"Python {sys.version.split()[0]}, {len(os.sched_getaffinity(0))} processors, {len(sources)} files")
     points = [measured(sources, int(count), times) for count in counts.split(",")]
     slope, start = statistics.linear_regression([p.files for p in points], [p.seconds for p in points])

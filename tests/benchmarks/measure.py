@@ -9,23 +9,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gafixer import files
-from gafixer.files import DEFAULT_EXCLUDE, Glob
 from tests.benchmarks import growth
 from tests.benchmarks.timing import Command, Comparison, Run, compare, run
-from tests.benchmarks.tools import AGAINST, hooked, mended, ours, parsed
+from tests.benchmarks.tools import AGAINST, found, hooked, mended, ours, parsed
 
-__all__ = ["beside", "found", "grown", "hook", "mending", "tree"]
+__all__ = ["beside", "grown", "hook", "mending", "tree"]
 
 #: A first scan is timed again as long as that takes no longer.
 _PATIENCE = 20
 _FAULTY = Path(__file__).parents[2] / "rules" / "GA101_mean_over_steps" / "bad.py"
-
-
-def found(path: str) -> list[str]:
-    """The files of a tree that are scanned."""
-    excluded = tuple(map(Glob, DEFAULT_EXCLUDE))
-    return list(files.find([path], lambda folder: excluded, lambda folder, error: None))
 
 
 def tree(name: str, path: str, options: tuple[str, ...], jobs: int, pairs: int) -> dict[str, Any]:

@@ -5,12 +5,24 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from gafixer import files
+from gafixer.files import DEFAULT_EXCLUDE, Glob
 from tests.benchmarks.timing import Command
 
-__all__ = ["AGAINST", "hooked", "mended", "ours", "parsed"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["AGAINST", "found", "hooked", "mended", "ours", "parsed"]
+
+
+def found(tree: str, warn: Callable[[str, OSError], None] = lambda folder, error: None) -> list[str]:
+    """The files of a tree that are scanned; `warn` is told of folders that can't be listed."""
+    excluded = tuple(map(Glob, DEFAULT_EXCLUDE))
+    return list(files.find([tree], lambda folder: excluded, warn))
 
 
 def ours(tree: str, jobs: int | None, extra: tuple[str, ...] = (), cache: str | None = None) -> Command:
