@@ -74,11 +74,11 @@ def check_source(
 
     about = prefilter.matter(source)
     # Heads are looked at block by block: of a large file most blocks are none.
-    whole = bool(about & (prefilter.Matter.BACKWARD | prefilter.Matter.TRAINER)) or not about
+    whole = bool(about & judgement.SITES) or not about
     try:
         module = Module.read(judgement.module_name(path), path, source, whole=whole)
         found = _fixable(module, project, settings, about, detail)
-        found += [f for f in judgement.of_users(module, project, about, settings) if f.code in settings.selected]
+        found += judgement.of_users(module, project, about, settings)
         if module.broken:
             Module.read(judgement.module_name(path), path, source, whole=True)
     except UnreadableError as error:

@@ -89,11 +89,11 @@ def of_users(module: Module, project: Project, about: prefilter.Matter, settings
     from gafixer import rulebook
     from gafixer.analysis import uses
 
-    if (used := uses.uses(module, project)) is not None:
+    checks = [r.check_uses for r in rulebook.load() if r.check_uses is not None and r.code in settings.selected]
+    if checks and (used := uses.uses(module, project)) is not None:
         meant = target(module, project, settings)
-        for rule in rulebook.load():
-            if rule.check_uses is not None:
-                yield from rule.check_uses(used, meant)
+        for check in checks:
+            yield from check(used, meant)
 
 
 def loudest(findings: list[Finding]) -> list[Finding]:

@@ -110,8 +110,7 @@ def convert(source: bytes, path: str, project: Project, settings: Settings) -> C
     from gafixer.analysis.source import Module
 
     module = Module.read(judgement.module_name(path), path, source, whole=True)
-    about = prefilter.matter(source)
-    if not about & judgement.SITES:
+    if not prefilter.matter(source) & judgement.SITES:
         return None
     every = build.sites(module, project, settings.declared)
     plain = [
@@ -123,8 +122,7 @@ def convert(source: bytes, path: str, project: Project, settings: Settings) -> C
     ]
     if not plain:
         return None
-    said, found = judgement.said(module, project, settings, about)
-    shown = [f for f in found if f.severity.rank >= settings.min_severity.rank]
+    said, shown = judgement.shown(module, project, settings)
     fixer = fixer_of(module, project, settings)
     made = fixer.conversions(plain, said, shown)
     texts, applied = fixer.together([c.plan for c in made if c.plan is not None])

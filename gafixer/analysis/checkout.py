@@ -44,8 +44,7 @@ class FileProject:
     def __init__(self, scanned: Iterable[str] = (), contents: Contents | None = None) -> None:
         self._scanned = scanned
         self._contents = contents or Contents()
-        self._known: dict[str, Candidate] = {}
-        self._absent: set[str] = set()
+        self._known: dict[str, Candidate | None] = {}
         self._modules: dict[str, Module] = {}
         self._imported: dict[tuple[str, Path], Candidate | None] = {}
         self.folder = functools.cache(_folder)
@@ -90,15 +89,14 @@ class FileProject:
     def load(self, candidate: Candidate) -> Module | None:
         """The module of a file; None where there is no such file, or it is no evidence."""
         path = candidate.path
-        if path in self._absent:
+        known = self._known.get(path, candidate)
+        if known is None:
             return None
         # The last one asked for stands last.
-        module = self._modules.pop(path, None) or self._read(self._known.get(path, candidate))
-        if module is None:
-            self._absent.add(path)
-            return None
-        self._known.setdefault(path, candidate)
-        self._modules[path] = module
+        module = self._modules.pop(path, None) or self._read(known)
+        if module is not None:
+            self._modules[path] = module
+        self._known[path] = None if module is None else known
         return module
 
     def _read(self, candidate: Candidate) -> Module | None:

@@ -75,10 +75,12 @@ def _extent(value: object) -> Extent:
     """How large a value is, as far as hashing it walks."""
     if not isinstance(value, Compound):
         return _ALONE
-    if value.extent is None:
+    known = value.extent
+    if known is None:
         inner = [_extent(part) for part in _parts(value)]
-        value.remember(Extent(1 + sum(e.parts for e in inner), 1 + max((e.depth for e in inner), default=-1)))
-    return value.extent or _ALONE
+        known = Extent(1 + sum(e.parts for e in inner), 1 + max((e.depth for e in inner), default=-1))
+        value.remember(known)
+    return known
 
 
 def _parts(value: object) -> tuple[object, ...]:

@@ -268,12 +268,8 @@ class Cache:
 
     def _stamp(self, path: str, content: str) -> Stamp | None:
         """The stamp of a file that had this content in this scan; None where it may have changed since."""
-        try:
-            state = os.stat(path)
-        except OSError:
-            return None
-        settled = self._is_settled(state.st_mtime_ns)
-        return Stamp(state.st_size, state.st_mtime_ns, content) if settled else None
+        state = _state(path)
+        return Stamp(*state, content) if state is not None and self._is_settled(state[1]) else None
 
     def _is_settled(self, time: int) -> bool:
         """Whether a file that changed then can't have changed since without showing it."""
